@@ -249,22 +249,19 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
         <= _MOST_WITHOUT * using.height
     ]
     hosts = pl.col(name).cast(pl.String).str.split(",")
+    lists = rows.select(name).drop_nulls().unique().with_columns(machine_id=hosts)
+    parts = lists.with_columns(n=pl.col("machine_id").list.len()).explode("machine_id")
+    parts = parts.with_columns(node=pl.col("machine_id").rank("dense"))
     kind = pl.col("gpu_type") if "gpu_type" in kept else pl.lit(None, pl.String)
-    rows = (
-        rows.filter(pl.col(name).is_not_null())
-        .select(
-            BEGIN,
-            UNTIL,
-            gpu_type=kind.cast(pl.String),
-            machine_id=hosts,
-            **{size: pl.col(size).fill_null(0) / hosts.list.len() for size in used},
-        )
-        .explode("machine_id")
-        .with_columns(node=pl.col("machine_id").rank("dense"))
+    rows = rows.join(parts, on=name).select(
+        BEGIN,
+        UNTIL,
+        "node",
+        gpu_type=kind.cast(pl.String),
+        **{size: pl.col(size).fill_null(0) / pl.col("n") for size in used},
     )
-    named = rows.group_by("node").agg(
-        pl.col("machine_id").first(), pl.col("gpu_type").drop_nulls().mode().sort().first()
-    )
+    named = rows.group_by("node").agg(pl.col("gpu_type").drop_nulls().mode().sort().first())
+    named = named.join(parts.select("node", "machine_id").unique(), on="node")
     none = {size: pl.lit(None, pl.Float64) for size in _SIZES if size not in used}
     # what ends at a time makes room for what begins then
     changes = pl.concat(

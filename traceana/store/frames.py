@@ -283,6 +283,12 @@ def collect(frame: nw.LazyFrame[Any] | pl.LazyFrame, /, *, streaming: bool = Tru
     return result
 
 
+def read_once(frame: nw.LazyFrame[Any], columns: Iterable[str], /) -> nw.LazyFrame[Any]:
+    """Return these columns for several aggregates; of Polars they are read into memory."""
+    rows = frame.select(*columns)
+    return nw.from_native(collect(rows).lazy()) if _on_polars(rows) else rows
+
+
 def _on_polars(rows: nw.LazyFrame[Any] | pl.LazyFrame) -> bool:
     return isinstance(rows, pl.LazyFrame) or rows.implementation is nw.Implementation.POLARS
 

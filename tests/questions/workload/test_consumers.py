@@ -53,6 +53,13 @@ def test_totals_do_not_depend_on_the_grouping() -> None:
         assert groups[name].sum() == pytest.approx(whole[name])
 
 
+def test_a_number_may_be_the_group() -> None:
+    groups = traceana.resource_usage(JOBS, by="cpus")
+    of_eight, of_one = groups.sort("cpus", descending=True).rows(named=True)
+    assert (of_eight["cpus"], of_eight["cpu_hours"]) == (8.0, 16.0)
+    assert (of_one["cpus"], of_one["gpu_hours"]) == (1.0, 26.0)
+
+
 def test_a_log_without_gpus_has_all_but_gpu_hours() -> None:
     rows = JOBS.drop("gpus", "gpu_utilization")
     found = traceana.resource_usage(rows, by="user")

@@ -230,18 +230,19 @@ def empirical_distribution(
     keys = as_names(by)
     refuse_clash(keys, EmpiricalDistribution.columns())
     lazy = open_frame(frame, keys=keys, measures={"value": value})
-    rows = collect(lazy.filter(~nw.col(value).is_null())).sort(*keys, value, nulls_last=True)
+    rows = collect(lazy.filter(~nw.col(value).is_null()))
     step, curves = np.arange(points), []
-    for of_group in rows.partition_by(keys, maintain_order=True) if keys else [rows]:
+    for of_group in rows.partition_by(keys) if keys else [rows]:
         if n := of_group.height:
             rank = np.maximum(-(-step * n // (points - 1)), 1)  # in whole numbers: exact
-            quantiles = of_group[value].gather(rank - 1)
+            quantiles = of_group[value].sort().gather(rank - 1)
             curve = pl.DataFrame({"fraction_below": step / (points - 1), "value": quantiles})
             group = of_group[:1].select(*keys, n=pl.lit(n, pl.Int64))
             curves.append(group.join(curve, how="cross"))
     schema = {name: rows.schema[name] for name in keys} | schema_of(EmpiricalDistribution)
     empty = pl.DataFrame(schema=schema)
-    return declared(pl.concat([empty, *curves]), EmpiricalDistribution, by=keys)
+    table = pl.concat([empty, *curves]).sort(*keys, "fraction_below", nulls_last=True)
+    return declared(table, EmpiricalDistribution, by=keys)
 
 
 Values: TypeAlias = NDArray[np.float64] | pl.Series | Sequence[float | None]

@@ -27,7 +27,14 @@ from traceana.questions.trends.tables import Outages, Trends
 from traceana.stats.arguments import check_choice, is_number
 from traceana.stats.segments import long_gaps
 from traceana.stats.time_blocks import DAY_S
-from traceana.store.frames import Names, as_names, collect, column_names, reduce_frame
+from traceana.store.frames import (
+    Names,
+    as_names,
+    collect,
+    column_names,
+    read_once,
+    reduce_frame,
+)
 from traceana.tables.declare import declared, returns, schema_of
 
 if TYPE_CHECKING:
@@ -121,6 +128,7 @@ _USED: Final = {"gpu_hours": "gpus", "cpu_hours": "cpus", "node_hours": "nodes"}
 ENDED: Final = "time of the end"
 """Column: when a job ended, also outside of the window."""
 _TIMES: Final = ("submit_s", "start_s", "end_s")
+_OVERLAP: Final = (BEGIN, UNTIL, HELD)
 _NAMES: Final = ("user", "account", "queue", "gpu_type", "job_name", "end_reason")
 
 
@@ -181,7 +189,8 @@ def trends(
     """
     if gpus is not None and not (is_number(gpus) and gpus > 0):
         raise DataError(f"gpus must be a number above 0; it is {gpus!r}")
-    frame = open_jobs(jobs, window)
+    names = ("user", "status", "runtime_s", *_TIMES, *_USED.values(), *_OVERLAP, ENDED)
+    frame = read_once(open_jobs(jobs, window), names)
     window = window or span(frame)
     periods = divide_window(window, period=period, timezone=timezone)
     edges = {"start_s": periods.edges_s[:-1], "end_s": periods.edges_s[1:]}
@@ -380,6 +389,7 @@ def _days_of(lost: pl.DataFrame, edges: NDArray[Any]) -> list[int]:
 
 def _demand(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
     """Return the mean GPUs in use of each whole day over their mean, or CPUs; as one stratum."""
+    frame = read_once(frame, ("gpus", "cpus", *_OVERLAP))
     hours = np.diff(np.array(periods.edges_s)) / 3600
     sizes = (used_by(frame, periods, {"": name})[""] for name in ("gpus", "cpus"))
     size = next((one for one in sizes if one.sum()), None)
@@ -448,9 +458,10 @@ def _outcomes(
 
 def _keyed(rows: pl.DataFrame, edges: NDArray[Any]) -> pl.DataFrame:
     """Add stratum and day."""
+    stratum = pl.struct("user", "name", "size").hash()
     # a name of its own for every job compares nothing: numbers are left out, then the name
     for fewer in (*without_numbers(pl.col("name")), pl.lit(None, pl.String)):
-        few = rows.select(few=pl.len().over("user", "name", "size") < _FEWEST_JOBS)["few"]
+        few = rows.select(few=pl.len().over(stratum) < _FEWEST_JOBS)["few"]
         if not few.any():
             break
         rows = rows.with_columns(name=pl.when(few).then(fewer).otherwise("name"))
@@ -458,7 +469,7 @@ def _keyed(rows: pl.DataFrame, edges: NDArray[Any]) -> pl.DataFrame:
         np.searchsorted(edges, rows["time"].to_numpy(), side="right") - 1, 0, len(edges) - 2
     )
     return rows.with_columns(
-        stratum=pl.struct("user", "name", "size").hash().rank("dense").cast(pl.Int64) - 1,
+        stratum=stratum.rank("dense").cast(pl.Int64) - 1,
         day=pl.Series(day, dtype=pl.Int64),
     )
 

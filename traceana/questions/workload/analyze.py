@@ -12,7 +12,7 @@ import polars as pl
 
 from traceana.cohorts.cohort import GROUPINGS
 from traceana.cohorts.observation import Observation, observe, window_of
-from traceana.cohorts.overlap import read_clock
+from traceana.cohorts.overlap import local_offset_s
 from traceana.cohorts.task_times import sum_gpus
 from traceana.cohorts.tasks import from_tasks, jobs_of_tasks, sample_jobs
 from traceana.errors import DataError
@@ -33,7 +33,7 @@ from traceana.questions.workload.summary import (
 )
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, time_blocks
-from traceana.store.frames import collect, column_names, reduce_frame
+from traceana.store.frames import collect, column_names, read_once, reduce_frame
 from traceana.tables.display import key_heading
 
 if TYPE_CHECKING:
@@ -104,8 +104,8 @@ class Workload:
 def describe_workload(trace: Trace, /) -> Workload:
     """Compute the results on the jobs of a trace."""
     manifest = trace.manifest
-    # a trace may have many jobs: each result reads the columns it needs
-    every = jobs = trace.frame("jobs")
+    by = grouping_column(trace, "jobs")
+    every = jobs = _read_jobs(trace, by)
     observation: Observation | None
     rows: IntoFrame
     columns: dict[str, str]
@@ -118,8 +118,7 @@ def describe_workload(trace: Trace, /) -> Workload:
         observation, rows, columns = None, jobs, {}
     else:
         there = set(manifest.tables["jobs"].columns)
-        by = grouping_column(trace, "jobs")
-        observation, rows, columns = _observed(trace)
+        observation, rows, columns = _observed(trace, jobs)
     # jobs of tasks may be a sample; times between submissions need every job
     since, survivors, first_end_s = _without_survivors(every, manifest)
     window = trace.once(window_of)
@@ -246,15 +245,27 @@ def _split_at(jobs: IntoFrame, time_s: float) -> tuple[IntoFrame, int, float]:
     return since.to_native(), n, time_s
 
 
-def _observed(trace: Trace) -> tuple[Observation | None, IntoFrame, dict[str, str]]:
+def _read_jobs(trace: Trace, by: str | None) -> IntoFrame:
+    """Return the columns of jobs that all results need; those of Polars are read once."""
+    rows = trace.rows("jobs")
+    there = rows.collect_schema().names()
+    needed = ["submit_s", "start_s", "end_s", "runtime_s", "gpus", "status", by]
+    needed += ["job_id"] if trace.once(sample_jobs) else []
+    jobs: IntoFrame = read_once(rows, [name for name in needed if name in there]).to_native()
+    return jobs
+
+
+def _observed(
+    trace: Trace, jobs: IntoFrame
+) -> tuple[Observation | None, IntoFrame, dict[str, str]]:
     """Return what the window cuts off, the jobs, and the columns of entry and observed ends."""
     manifest = trace.manifest
     if not manifest.has("jobs", ("runtime_s",)):
-        return None, trace.frame("jobs"), {}
+        return None, jobs, {}
     sample = trace.once(sample_jobs)
-    rows, observation = observe(trace.frame("jobs"), manifest, sample=sample)
+    rows, observation = observe(jobs, manifest, sample=sample)
     if not observation.n_truncated + observation.n_censored:
-        return observation, trace.frame("jobs"), {}
+        return observation, jobs, {}
     return observation, rows, _SEEN
 
 
@@ -340,8 +351,7 @@ def _local(jobs: IntoFrame, manifest: Manifest, arrived: str) -> IntoFrame:
     if manifest.utc_offset_h is not None:
         local = submitted + manifest.utc_offset_h * _HOUR_S
     elif manifest.absolute_times and manifest.timezone:
-        clock = read_clock(rows.lazy(), submitted, manifest.timezone)
-        local = submitted + clock.offset_s(submitted)
+        local = submitted + local_offset_s(rows.lazy(), submitted, manifest.timezone)
     else:
         return jobs
     frame: IntoFrame = rows.select(local.alias(arrived)).to_native()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 import narwhals.stable.v2 as nw
-import narwhals.stable.v2.selectors as ncs
+import numpy as np
 import polars as pl
 
 from traceana.cohorts.cohort import MOST_NOT_ENDED, count_not_ended, count_users, form_cohort
@@ -110,37 +110,37 @@ def resource_usage(
     """
     keys = as_names(by)
     refuse_clash(keys, ResourceUsage.columns())
-    return _usage(*_opened(jobs, keys, window), keys)
+    # a number by which jobs are grouped is also summed
+    groups = {name: f"{name} of the group" for name in keys if name in _NUMBERS}
+    columns = {group: nw.col(name) for name, group in groups.items()}
+    rows = nw.from_native(jobs).with_columns(**columns).to_native() if groups else jobs
+    of_groups = tuple(groups.get(name, name) for name in keys)
+    usage = _usage(*_opened(rows, of_groups, window), of_groups)
+    return usage.rename({group: name for name, group in groups.items()})
 
 
 def _opened(
     jobs: IntoFrame, keys: tuple[str, ...], window: Window | None
 ) -> tuple[nw.LazyFrame[Any], list[str]]:
-    """Return the jobs with what of each lies in the window, and the numbers that they have."""
+    """Return [*keys, what is summed or ranked of each job], and the numbers that the jobs have."""
     names = column_names(jobs)
-    numbers = [name for name in _NUMBERS if name in names and name not in keys]
+    numbers = [name for name in _NUMBERS if name in names]
     roles = {"submit_s": "submit", "start_s": "start"}
     required = {roles.get(name, name): name for name in numbers} | {"runtime": "runtime_s"}
     needed = tuple(dict.fromkeys((*keys, "status", END_CLASS)))
-    opened = open_overlap(with_end_class(jobs), needed, required, window=window)
-    return opened, numbers
-
-
-def _usage(frame: nw.LazyFrame[Any], numbers: list[str], keys: tuple[str, ...]) -> pl.DataFrame:
+    frame = open_overlap(with_end_class(jobs), needed, required, window=window)
     missing = {name: nw.lit(None, nw.Float64) for name in _NUMBERS if name not in numbers}
     frame = frame.with_columns(**missing) if missing else frame
-    aggregates = _aggregates(nw.col("status").cast(nw.String))
-    table = reduce_frame(frame, keys, **aggregates, **count_reckoned())
-    table = table.with_columns(pl.col(pl.Categorical).cast(pl.String))
-    return declared(_finish(table, numbers, keys), ResourceUsage, by=keys)
+    return frame.select(*keys, *COUNTED, **_sums(), **_waits(), **_flags()), numbers
 
 
-def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
+def _sums() -> dict[str, nw.Expr]:
+    """Return what is summed over jobs; a sum of nothing is null."""
     column = {name: nw.col(name) for name in _NUMBERS}
     held = nw.col(HELD) / 3600
     runtime = nw.col("runtime_s")
-    wasted = status.is_in([*_WASTED])
     sums = {f"{unit}_hours": column[f"{unit}s"] * held for unit in ("gpu", "cpu", "node")}
+    wasted = nw.col("status").cast(nw.String).is_in([*_WASTED])
     sums |= {
         f"{unit} wasted": nw.when(wasted).then(sums[f"{unit}_hours"]) for unit in ("gpu", "cpu")
     }
@@ -155,21 +155,44 @@ def _aggregates(status: nw.Expr) -> dict[str, nw.Expr]:
             f"{name} used": nw.when(measured).then(used),
             f"{name} asked": nw.when(measured).then(requested_hours),
         }
-    sums["energy"] = column["energy_j"]
-    values: dict[str, Any] = {"jobs": nw.len()}
-    for name, expression in sums.items():
-        values |= {name: expression.sum(), f"n {name}": expression.count()}
-    start, submit = column["start_s"], column["submit_s"]
+    return sums | {"job energy": column["energy_j"]}
+
+
+def _waits() -> dict[str, nw.Expr]:
+    start, submit, runtime = nw.col("start_s"), nw.col("submit_s"), nw.col("runtime_s")
     wait = nw.when(start >= submit).then(start - submit)
-    expansion = nw.when(runtime > 0).then((wait + runtime) / runtime)
-    return values | {
-        "median_wait_s": wait.quantile(0.5, interpolation="linear"),
-        "p90_wait_s": wait.quantile(0.9, interpolation="linear"),
-        "median_expansion": expansion.quantile(0.5, interpolation="linear"),
-        "n ended": status.is_in(["completed", "failed"]).cast(nw.Int64).sum(),
-        "n failed": (status == "failed").cast(nw.Int64).sum(),
-        "n own": nw.col(END_CLASS).is_in(["job", "machine"]).cast(nw.Int64).fill_null(0).sum(),
+    return {
+        "job wait": wait,
+        "job expansion": nw.when(runtime > 0).then((wait + runtime) / runtime),
     }
+
+
+def _flags() -> dict[str, nw.Expr]:
+    """Return what is counted over jobs: 1, else 0."""
+    status = nw.col("status").cast(nw.String)
+    flags = {
+        "ended": status.is_in(["completed", "failed"]),
+        "failed": status == "failed",
+        "own": nw.col(END_CLASS).is_in(["job", "machine"]),
+    }
+    return {f"n {name}": flag.cast(nw.Int64).fill_null(0) for name, flag in flags.items()}
+
+
+def _usage(frame: nw.LazyFrame[Any], numbers: list[str], keys: tuple[str, ...]) -> pl.DataFrame:
+    wait, expansion = nw.col("job wait"), nw.col("job expansion")
+    table = reduce_frame(
+        frame,
+        keys,
+        jobs=nw.len(),
+        **{name: nw.col(name).sum() for name in (*_sums(), *_flags())},
+        **{f"n {name}": nw.col(name).count() for name in _sums()},
+        median_wait_s=wait.quantile(0.5, interpolation="linear"),
+        p90_wait_s=wait.quantile(0.9, interpolation="linear"),
+        median_expansion=expansion.quantile(0.5, interpolation="linear"),
+        **count_reckoned(),
+    )
+    table = table.with_columns(pl.col(pl.Categorical).cast(pl.String))
+    return declared(_finish(table, numbers, keys), ResourceUsage, by=keys)
 
 
 def _finish(table: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> pl.DataFrame:
@@ -195,7 +218,7 @@ def _finish(table: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> p
         fraction_wasted=pl.when(hours > 0).then(wasted.fill_null(0.0) / hours),
         measured_gpu_hours=pl.col("busy asked"),
         idle_gpu_hours=(pl.col("busy asked") - pl.col("busy used")).clip(0).round_sig_figs(12),
-        energy_kwh=pl.col("energy") / _J_PER_KWH,
+        energy_kwh=pl.col("job energy") / _J_PER_KWH,
         note=note_reckoned(),
         **used,
     )
@@ -215,6 +238,8 @@ _GROUPS: Final = (
 )
 _TRENDS: Final = ("user", "account", "queue", "cluster")
 _BINS: Final = 16
+_TEXTS_AS_CODES: Final = pl.selectors.string().cast(pl.Categorical)
+"""Texts are grouped and compared faster by their codes."""
 _MOST_JOBS: Final = 20
 _SMALL: Final = 1000
 """Jobs of a log of which single jobs are stated."""
@@ -248,19 +273,7 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     jobs = trace.rows("jobs").select(*sorted(_USED & (stated | {"job_id", "status"})))
     jobs = jobs.with_columns(gpus_requested=nw.col("gpus")) if "gpus" in stated else jobs
     by = _grouped_by({*column_names(jobs.to_native()), END_CLASS})
-    opened, numbers = _opened(jobs.to_native(), by, window)
-    if trace.store.master is None:  # nine results: the rows are read and classified once
-        kept = {*by, "status", END_CLASS, "runtime_s", *numbers, HELD, *COUNTED}
-        rows = opened.select(*sorted(kept)).with_columns(ncs.string().cast(nw.Categorical))
-        opened = nw.from_native(collect(rows).lazy())
-    usages = {name: _usage(opened, numbers, (name,)) for name in by}
-    groups = {
-        name: usage
-        for name, usage in usages.items()
-        if usage.height > 1 or (name in _REASONS and usage["fraction_wasted"].sum())
-    }
-    whole = _usage(opened, numbers, ()).row(0, named=True)
-    without = _without_largest(opened, numbers, groups)
+    groups, whole, without = _usages(jobs.to_native(), by, window)
     groups |= _most_idle(trace, jobs, window, whole["gpu_hours"])
     cohort = form_cohort(trace)
     if count_not_ended(cohort) > MOST_NOT_ENDED * cohort.rows.height:
@@ -280,6 +293,25 @@ def _grouped_by(names: set[str]) -> tuple[str, ...]:
     """Return the columns by which jobs are grouped; reasons of ends say more than states."""
     left_out = "status" if "end_reason" in names else ""
     return tuple(name for name in _GROUPS if name in names - {left_out})
+
+
+def _usages(
+    jobs: IntoFrame, by: tuple[str, ...], window: Window | None
+) -> tuple[dict[str, pl.DataFrame], dict[str, Any], dict[str, Any] | None]:
+    """Return the resources by each column, of all jobs, and without the largest user."""
+    opened, numbers = _opened(jobs, by, window)
+    if isinstance(jobs, pl.LazyFrame):  # nine results: the rows are read and classified once
+        flags = pl.col(*COUNTED, *_flags()).cast(pl.Int8)
+        rows = opened.to_native().with_columns(_TEXTS_AS_CODES, flags)
+        opened = nw.from_native(collect(rows).lazy())
+    usages = {name: _usage(opened, numbers, (name,)) for name in by}
+    groups = {
+        name: usage
+        for name, usage in usages.items()
+        if usage.height > 1 or (name in _REASONS and usage["fraction_wasted"].sum())
+    }
+    whole = _usage(opened, numbers, ()).row(0, named=True)
+    return groups, whole, _without_largest(opened, numbers, groups)
 
 
 def _without_largest(
@@ -318,23 +350,29 @@ def _trends(
     # bins begin at multiples of their width; times before the window stay positive
     shift = -first % width if width > 0 else 0.0
     begin = first + shift
-    times = [name for name in ("submit_s", "start_s", "end_s") if name in column_names(jobs)]
-    counted: Any = nw.from_native(jobs)
-    counted = counted.with_columns(nw.col(name) + shift for name in times)
+    names = [name for name in _TRENDS if name in groups] if width > 0 else []
+    there = column_names(jobs)
+    times = [name for name in ("submit_s", "start_s", "end_s") if name in there]
+    counted: Any = nw.from_native(jobs).select(
+        *(nw.col(name) + shift for name in times),
+        *(name for name in ("runtime_s", "gpus", "status", *names) if name in there),
+    )
     if "end_s" not in times:  # no job has ended
         counted = counted.with_columns(end_s=nw.lit(None, nw.Float64))
-    counted = counted.to_native()
+    if isinstance(jobs, pl.LazyFrame):  # read once for all columns
+        counted = nw.from_native(collect(counted.to_native().with_columns(_TEXTS_AS_CODES)))
+    place = ((pl.col("bin_start_s") - begin) / width).round().cast(pl.Int64)
+    gpus = pl.when(place >= 0).then("gpus_mean").fill_null(0)
     trends: dict[str, pl.DataFrame] = {}
-    for name in _TRENDS if width > 0 else ():
-        if name in groups:
-            demand = gpu_demand(counted, by=name, bin_s=width, window=(begin, last + shift))
-            place = ((pl.col("bin_start_s") - begin) / width).round().cast(pl.Int64)
-            lines = []
-            for part in demand.with_columns(place=place).partition_by(name, maintain_order=True):
-                gpus = dict(part.select("place", "gpus_mean").iter_rows())
-                line = sparkline([gpus.get(place) or 0.0 for place in range(_BINS)])
-                lines.append(part.select(pl.col(name).first(), trend=pl.lit(line)))
-            trends[name] = pl.concat(lines)
+    for name in names:
+        window = (begin, last + shift)
+        demand = gpu_demand(counted.to_native(), by=name, bin_s=width, window=window)
+        bins = demand.group_by(name).agg(place=place.fill_null(0).clip(0), gpus=gpus)
+        lines = [
+            sparkline(np.bincount(of, gpus, _BINS)[:_BINS].tolist())
+            for of, gpus in bins.select("place", "gpus").iter_rows()
+        ]
+        trends[name] = bins.select(pl.col(name).cast(pl.String), trend=pl.Series(lines))
     return trends
 
 
@@ -399,7 +437,7 @@ def failed_as(trace: Trace, /) -> str:
 
 
 def _facts(trace: Trace) -> list[tuple[str, str]]:
-    workload = describe_workload(trace)
+    workload = trace.once(describe_workload)
     row = workload.summary.row(0, named=True)
     facts = [("Period", _period(trace)), ("Jobs", count(row["jobs"]))]
     if users := count_users(trace):

@@ -21,7 +21,14 @@ from traceana.cohorts.overlap import (
 from traceana.errors import DataError
 from traceana.questions.workload.tables import GpuDemand, JobQuantiles, SizeDistribution
 from traceana.stats.arguments import is_number
-from traceana.store.frames import LARGEST, Names, as_names, reduce_frame, refuse_clash
+from traceana.store.frames import (
+    LARGEST,
+    Names,
+    as_names,
+    read_once,
+    reduce_frame,
+    refuse_clash,
+)
 from traceana.tables.declare import declared, returns
 
 if TYPE_CHECKING:
@@ -89,7 +96,9 @@ def gpu_demand(
     second = end if runtime is None else runtime
     measures = {"start": start, "end" if runtime is None else "runtime": second, "gpus": gpus}
     unused = () if runtime is None else ("end",)
-    frame = open_overlap(jobs, keys, measures, unused=unused, window=window)
+    opened = open_overlap(jobs, keys, measures, unused=unused, window=window)
+    used = dict.fromkeys((*keys, *measures.values(), BEGIN, UNTIL, *COUNTED))
+    frame = read_once(opened, used)
     shortest = nw.col(second) if runtime else nw.col(end) - nw.col(start)
     begun, ended = nw.col(BEGIN), nw.col(UNTIL)
     placed = ~(begun * nw.col(gpus)).is_null()

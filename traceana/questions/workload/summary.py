@@ -381,8 +381,9 @@ def lorenz_curve(
     groups = groups.filter(held.list.sum() > 0)
     below, curves = np.linspace(0, 1, points), []
     for hours in groups["gpu_hours"]:
-        summed = np.cumsum([0.0, *hours])
-        curves.append(np.interp(below * len(hours), range(len(summed)), summed / summed[-1]))
+        summed = np.cumsum(np.concatenate([[0.0], hours.to_numpy()]))
+        place = np.arange(len(summed))
+        curves.append(np.interp(below * len(hours), place, summed / summed[-1]))
     lists = pl.List(pl.Float64)
     curve = groups.select(
         *keys,
