@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import polars as pl
@@ -11,7 +10,7 @@ import pytest
 
 import traceana
 from traceana import simulate_schedule
-from traceana.simulate.schedule import queueing, timesharing
+from traceana.simulate.schedule import timesharing
 from traceana.simulate.schedule.compiled import Compiled, _machine_code
 
 
@@ -25,16 +24,7 @@ def _compile_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traceana.simulate.schedule.compiled._machine_code", _machine_code)
 
 
-@pytest.mark.parametrize(
-    ("policy", "module", "names"),
-    [
-        ("easy", queueing, ("_put", "_first_fit")),
-        ("themis", timesharing, ("_fair_fractions",)),
-    ],
-)
-def test_compiled_schedules_are_those_of_python(
-    monkeypatch: pytest.MonkeyPatch, policy: str, module: ModuleType, names: tuple[str, ...]
-) -> None:
+def test_compiled_fair_fractions_are_those_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     jobs = pl.DataFrame(
         {
@@ -44,13 +34,12 @@ def test_compiled_schedules_are_those_of_python(
             "gpus": rng.integers(1, 9, 300).astype(float),
         }
     )
-    for name in names:
-        monkeypatch.setattr(getattr(module, name), "_left_s", np.inf)
-    plain = simulate_schedule(jobs, policy=policy, gpus=16).jobs
-    for name in names:
-        monkeypatch.setattr(module, name, Compiled(getattr(module, name)._function))
-    assert simulate_schedule(jobs, policy=policy, gpus=16).jobs.equals(plain)
-    assert all(getattr(module, name).takes_arrays for name in names)
+    monkeypatch.setattr(timesharing._fair_fractions, "_left_s", np.inf)
+    plain = simulate_schedule(jobs, policy="themis", gpus=16).jobs
+    compiled = Compiled(timesharing._fair_fractions._function)
+    monkeypatch.setattr(timesharing, "_fair_fractions", compiled)
+    assert simulate_schedule(jobs, policy="themis", gpus=16).jobs.equals(plain)
+    assert compiled.takes_arrays
 
 
 def test_machine_code_is_not_kept_beside_the_source(
