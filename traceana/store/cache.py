@@ -29,7 +29,6 @@ FOLDER: Final = "TRACEANA_CACHE"
 _TEMPORARY: Final = "traceana-read-"
 _COMMAND: Final = ".command"
 _LIBRARIES: Final = ("polars", "pyarrow", "narwhals", "numpy", "scipy", "statsmodels")
-_CODE: Final = (".py", ".toml", ".csv", ".jinja", ".css", ".js", ".mplstyle")
 _LARGEST_OBJECT_BYTES: Final = 1 << 26
 _DIGEST_BYTES: Final = 32
 
@@ -196,6 +195,6 @@ def _sources(folder: Traversable) -> list[Traversable]:
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             traversables += _sources(entry) if entry.name != "__pycache__" else []
-        elif entry.name.endswith(_CODE):
+        elif not entry.name.endswith(".pyc"):
             traversables.append(entry)
     return traversables
