@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -352,3 +353,25 @@ def test_use_of_pai_is_against_the_requests_of_its_tasks(page: Element, store: S
             if own.height:
                 share = own.select(100 * pl.col(used).sum() / pl.col(name).sum()).item()
                 assert number(row["Used of requested"]) == pytest.approx(share, abs=0.0501)
+
+
+def test_resources_in_a_fixed_ratio_have_one_statement(tmp_path: Path) -> None:
+    gpus = [1, 2, 4, 8] * 50
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(at) for at in range(200)],
+            "user": [f"u{at % 40}" for at in range(200)],
+            "submit_s": [600.0 * at for at in range(200)],
+            "start_s": [600.0 * at for at in range(200)],
+            "end_s": [700.0 * at + 100 + gpu * (at % 7) for at, gpu in enumerate(gpus)],
+            "gpus": gpus,
+            "cpus": [8 * gpu for gpu in gpus],
+            "memory_gib": [100 * gpu for gpu in gpus],
+            "status": "completed",
+        }
+    )
+    out = tmp_path / "report"
+    text = build_report({"jobs": jobs}, out=out, only="correlations", formats="md").read_text()
+    (sentence,) = set(re.findall(r"Runtime of completed jobs [^\n]+Spearman", text))
+    assert sentence.count("(rho ") == 1
+    assert "GPUs, CPUs and memory (GiB), which rank the jobs alike (rho " in sentence

@@ -140,12 +140,17 @@ def state_correlations(
     """Return a finding on rank correlations with requested resources, and which groups reverse."""
     stated: dict[str, list[str]] = {}
     table = ranks.drop_nulls("r")
-    for row in table.iter_rows(named=True):
+    # resources that are requested in a fixed ratio have one correlation
+    same = ("r", "ci_low", "ci_high", "pvalue_adjusted", "n")
+    for _, alike in table.group_by(same, maintain_order=True):
+        row = alike.row(0, named=True)
         size = conclude(
             "correlation", row["r"], row["ci_low"], row["ci_high"], row["pvalue_adjusted"]
         )
         reversed_in = "" if size in (NEGLIGIBLE, INCONCLUSIVE) else _reversed(cohort, row, within)
-        name = in_sentence(row["feature"])
+        name = listed([in_sentence(feature) for feature in alike["feature"]])
+        if alike.height > 1:
+            name += f", which rank the {cohort.noun} alike"
         answer = "rises" if row["r"] > 0 else "falls"
         if row["pvalue_adjusted"] is not None:
             answer = _UNCLEAR.get(size, answer)
