@@ -9,11 +9,13 @@ import pytest
 
 import traceana
 from tests.slurm_log import Planted, write_slurm_log
+from traceana.ingesters import add_table
 from traceana.page.blocks import Table
 from traceana.page.finding import Finding
 from traceana.questions.failures import section_nodes
 from traceana.questions.workload import section_consumers
 from traceana.questions.workload.analyze_consumers import describe_consumers
+from traceana.store import open_store
 
 PLANTED = Planted(
     jobs=4_000, nodes=20, top_user=True, idle_user=True, timeouts=True, requeued=40, cancelled=30
@@ -104,3 +106,22 @@ def test_jobs_from_before_a_stated_window_count_with_what_lies_in_it(tmp_path: P
     assert found.groups["user"].select("user", "gpu_hours").rows() == [("ann", 768), ("eva", 768)]
     trends = dict(found.trends["user"].rows())
     assert trends == {"ann": "█" * 8 + "▁" * 8, "eva": "▁" * 8 + "█" * 8}
+
+
+def test_jobs_without_a_user_are_named_where_they_used_more_than_any_user(tmp_path: Path) -> None:
+    hours = {"anna": 3, "eva": 2, None: 20, "otto": 1}  # in each of 20 jobs
+    jobs = pl.DataFrame(
+        [
+            (f"{user} {at}", user, 3600.0 * at, 3600.0 * at, 3600.0 * (at + long), 1, "completed")
+            for user, long in hours.items()
+            for at in range(20)
+        ],
+        schema=["job_id", "user", "submit_s", "start_s", "end_s", "gpus", "status"],
+        orient="row",
+    )
+    add_table(jobs, trace="one", table="jobs", store=tmp_path)
+    content = section_consumers.build([open_store(tmp_path).trace("one")])
+    assert any("user anna used the most GPU-hours" in str(text) for text in content.findings)
+    assert any(str(text).endswith("jobs without a user used 77 %.") for text in content.findings), (
+        "20 of 26 hours"
+    )

@@ -152,3 +152,12 @@ def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> 
     assert "Main results" not in section(page, "summary").text, "a null result may not lead"
     findings = section(page, "stragglers").text
     assert "0 of 2 jobs had straggler episodes, and none had persistent stragglers" in findings
+
+
+def test_a_log_of_one_job_names_it(tmp_path: Path) -> None:
+    rows = [("a", f"w{w}", 60.0 * t, 10.0 + (w == 3) * 5) for w in range(6) for t in range(60)]
+    schema = ["job_id", "worker_id", "time_s", "batch_time"]
+    samples = pl.DataFrame(rows, schema=schema, orient="row")
+    out = tmp_path / "out"
+    page = build_report({"worker_samples": samples}, out=out, only="stragglers", formats="md")
+    assert "A had no straggler episode and 1 persistent straggler." in page.read_text("utf-8")

@@ -254,10 +254,18 @@ def _findings(trace: Trace, jobs: pl.DataFrame, levels: pl.DataFrame) -> list[Fi
         slow = analyzed.filter(pl.col("n_slow_workers") > 0).height
         calm = analyzed.filter(n_episodes=0)["job_id"].to_list()
         none_in = f" (none in {listed(calm)})" if 0 < len(calm) < min(analyzed.height, 4) else ""
-        text = (
+        counts = (
             f"{hit} of {plural(analyzed.height, 'job')} had straggler episodes{none_in}, and "
-            f"{slow or 'none'} had persistent stragglers.{selection} {text}"
-        ).rstrip()
+            f"{slow or 'none'} had persistent stragglers"
+        )
+        if analyzed.height == 1:
+            shown = analyzed.select("job_id", "n_episodes", "n_slow_workers")
+            job, episodes, workers = shown.row(0)
+            counted = ((episodes, "straggler episode"), (workers, "persistent straggler"))
+            counts = f"{job} had " + " and ".join(
+                plural(number, what) if number else f"no {what}" for number, what in counted
+            )
+        text = f"{counts}.{selection} {text}".rstrip()
         text = f"{text} {slowest}".rstrip()
     findings = [Finding(f"{name}: {text}", alert=alert, cost_jobs=saved)]
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)

@@ -245,6 +245,7 @@ def _plain(consumers: Consumers, title: str) -> Finding | None:
 def _top(consumers: Consumers, title: str) -> Finding | None:
     """State the user with the most hours; of a dominant one, numbers with and without it."""
     users, unit = consumers.groups.get("user", pl.DataFrame({"user": []})), consumers.unit
+    of_nobody = users.filter(pl.col("user").is_null())["fraction_of_all"].sum()
     users = users.drop_nulls("user")
     if users.height < 2:
         return None
@@ -256,7 +257,8 @@ def _top(consumers: Consumers, title: str) -> Finding | None:
         if not part:
             return None
         user = f"{title}: user {row['user']} used"
-        text = f"{user} the most {unit}-hours, {share(part)} of all{_most(users)}."
+        text = f"{user} the most {unit}-hours, {share(part)} of all{_most(users)}"
+        text += f"; jobs without a user used {share(of_nobody)}." if of_nobody > part else "."
         heading, is_costly = f"{user} {share(part)} of the {unit}-hours", part >= _DOMINANT
     else:
         part, of_hours = row["jobs"] / jobs, row["fraction_of_all"] or 0.0
