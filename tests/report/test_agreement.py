@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -136,3 +137,16 @@ def test_the_sample_has_one_rate_and_one_share(store: Store) -> None:
     assert compared.filter(name="fraction_gpu_hours_top_1_percent")["estimate"].item() == (
         pytest.approx(top["fraction_of_top_1_percent"].item())
     )
+
+
+def test_no_direction_is_stated_if_failures_come_when_completions_do(tmp_path: Path) -> None:
+    jobs = planted(np.random.default_rng(2))
+    ended = pl.col("end_s").is_not_null()
+    jobs = jobs.with_columns(end_s=pl.when(ended).then(pl.col("start_s") + 3600.0)).drop(
+        "runtime_s"
+    )
+    out = tmp_path / "out"
+    page = traceana.build_report({"jobs": jobs}, out=out, only="outcomes", formats="md")
+    text = page.read_text(encoding="utf-8")
+    assert "the rate is too low or too high, since failures and completions come after" in text
+    assert "likely too" not in text

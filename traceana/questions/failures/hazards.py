@@ -383,6 +383,8 @@ HORIZON_S: Final = 86_400.0
 _FEWEST: Final = 10
 _NOTICED: Final = 0.01
 """Fraction of rows without an end from which the bias is stated."""
+_MUCH: Final = 1.2
+"""Ratio of median runtimes from which one outcome comes later than the other."""
 
 
 class Failure(NamedTuple):
@@ -418,8 +420,10 @@ def _bias(cohort: Cohort) -> str:
     )
     way = "biased towards the outcome of short ones"
     if isinstance(failed, float) and isinstance(completed, float):
-        way = "likely too low, since failures come later than completions"
-        if failed < completed:
+        way = "too low or too high, since failures and completions come after similar runtimes"
+        if failed > _MUCH * completed:
+            way = "likely too low, since failures come later than completions"
+        elif completed > _MUCH * failed:
             way = "likely too high, since failures come sooner than completions"
     return f"{100 * not_ended:.2g} % of all {cohort.noun} reached no end state: the rate is {way}"
 

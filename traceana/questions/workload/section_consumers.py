@@ -245,7 +245,7 @@ def _plain(consumers: Consumers, title: str) -> Finding | None:
 def _top(consumers: Consumers, title: str) -> Finding | None:
     """State the user with the most hours; of a dominant one, numbers with and without it."""
     users, unit = consumers.groups.get("user", pl.DataFrame({"user": []})), consumers.unit
-    of_nobody = users.filter(pl.col("user").is_null())["fraction_of_all"].sum()
+    of_nobody = float(users.filter(pl.col("user").is_null())["fraction_of_all"].sum())
     users = users.drop_nulls("user")
     if users.height < 2:
         return None
