@@ -107,7 +107,7 @@ def _cohort(cohort: Cohort) -> Content:
             folded=True,
         ),
     )
-    heading, strongest = _heading(cohort, ranks)
+    heading, strongest, rho = _heading(cohort, ranks)
     stated = []
     for outcome in sorted(("success", "failure"), key=lambda outcome: outcome != strongest):
         by_outcome = None if within is None else within.filter(outcome=outcome)
@@ -121,7 +121,8 @@ def _cohort(cohort: Cohort) -> Content:
         )
     findings = tuple(f"{text}{missing}" for text in stated if text)
     if findings:
-        first = Finding(findings[0], heading=heading, is_null=not strongest)
+        is_weak = abs(rho) < THRESHOLDS["correlation"][1]
+        first = Finding(findings[0], heading=heading, is_null=is_weak)
         findings = (first, *findings[1:])
     return Content((*findings, *contradictions(table, cohort.title)), blocks, lead, _LIMITATIONS)
 
@@ -137,8 +138,8 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, str]:
-    """State the strongest correlation of runtime with a requested resource, and its outcome."""
+def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, str, float]:
+    """State the strongest correlation of runtime with a requested resource; its outcome and rho."""
     rows = ranks.drop_nulls("r")
     tested = rows.drop_nulls("pvalue_adjusted")
     notable = pl.col("r").abs() >= _SMALL
@@ -146,15 +147,15 @@ def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, str]:
     if tested.is_empty():  # of all jobs of a log, a correlation stands without a test
         clear = rows.filter(notable, pl.col("r") ** 2 * pl.col("n") > _CLEAR)
     if rows.is_empty():
-        return "", ""
+        return "", "", 0.0
     if clear.is_empty():
-        return f"{cohort.title}: no clear correlation of runtime with a requested resource", ""
+        return f"{cohort.title}: no clear correlation of runtime with a requested resource", "", 0.0
     order = [pl.col("outcome") == "success", pl.col("r").abs()]
     row = clear.sort(order, descending=True).row(0, named=True)
     longer = "longer" if row["r"] > 0 else "shorter"
     feature = in_sentence(str(row["feature"])).replace(" %", "s")
     what = f"{_ended(cohort, row['outcome'])} that request more {feature} run {longer}"
-    return f"{cohort.title}: {what} (rho {correlation(row['r'])})", str(row["outcome"])
+    return f"{cohort.title}: {what} (rho {correlation(row['r'])})", row["outcome"], row["r"]
 
 
 def _ended(cohort: Cohort, outcome: str) -> str:

@@ -163,7 +163,8 @@ def state_correlations(
         )
     if not stated:
         return ""
-    first, *others = (f"{answer} with {listed(names)}" for answer, names in stated.items())
+    answers = sorted(stated, key=[*_UNCLEAR.values()].__contains__)  # what is clear first
+    first, *others = (f"{answer} with {listed(stated[answer])}" for answer in answers)
     rows = " to ".join(f"{n:,}" for n in table["n"].unique().sort()[[0, -1]].unique())
     units = ""
     if cohort.cluster is not None:
