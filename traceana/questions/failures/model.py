@@ -511,7 +511,7 @@ def _joint_tests(
 
 def _odds(fit: LogisticFit, column: int, scale: float) -> dict[str, float]:
     ends = (fit.coefficient, fit.ci_low, fit.ci_high)
-    values = (float(np.exp(end[column] / scale)) for end in ends)
+    values = (float(np.exp(np.clip(end[column] / scale, -700, 700))) for end in ends)
     return dict(zip(("odds_ratio", "ci_low", "ci_high"), values, strict=True))
 
 
