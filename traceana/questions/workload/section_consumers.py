@@ -245,10 +245,10 @@ def _plain(consumers: Consumers, title: str) -> Finding | None:
 def _top(consumers: Consumers, title: str) -> Finding | None:
     """State the user with the most hours; of a dominant one, numbers with and without it."""
     users, unit = consumers.groups.get("user", pl.DataFrame({"user": []})), consumers.unit
-    of_nobody = float(users.filter(pl.col("user").is_null())["fraction_of_all"].sum())
-    users = users.drop_nulls("user")
+    nobody, users = users.filter(pl.col("user").is_null()), users.drop_nulls("user")
     if users.height < 2:
         return None
+    of_nobody = float(nobody["fraction_of_all"].sum())
     row = users.sort("jobs", descending=True).row(0, named=True)
     whole, without, jobs = consumers.whole, consumers.without, consumers.whole["jobs"]
     if row["jobs"] < _DOMINANT * jobs or without is None:
