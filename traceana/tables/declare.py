@@ -51,7 +51,7 @@ def number(
     unit: str = "",
     optional: bool = False,
 ) -> dy.Float64:
-    """Declare a column of numbers; `display` names a function of :mod:`results.formatting`."""
+    """Declare a column of numbers; `display` names a function of traceana.tables.formatting."""
     return dy.Float64(**_described(heading, description, display, unit=unit, optional=optional))
 
 

@@ -314,11 +314,10 @@ _LEAST_REQUEST: Final = 1e-9
 
 def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
     """Compare use with requests of ended jobs, overall (key "") and by queue and GPU type."""
-    hours, unit = _hours(trace), trace.manifest.unit
+    hours = _hours(trace)
     sample = trace.once(sample_jobs)
     drawn = sample.fraction if sample else 1.0
-    cluster = unit if unit in hours.columns else None
-    comparisons = {"": _compare(hours, cluster, {}, drawn)}
+    comparisons = {"": _compare(hours, {}, drawn)}
     for name in _GROUPS:
         if name not in hours.columns:
             continue
@@ -326,7 +325,7 @@ def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
         groups = largest[name].drop_nulls().head(MOST_GROUPS)
         if len(groups) > 1:
             comparisons[name] = pl.concat(
-                _compare(hours.filter(pl.col(name) == group), cluster, {name: group}, drawn)
+                _compare(hours.filter(pl.col(name) == group), {name: group}, drawn)
                 for group in groups
             )
     return comparisons
@@ -339,7 +338,10 @@ def requested_curves(trace: Trace, /) -> pl.DataFrame:
 
 
 def _hours(trace: Trace) -> pl.DataFrame:
-    """Return [resource, used, requested, ratio] of each job that ended, or of a sample."""
+    """Return [resource, used, requested, ratio, unit] of each job that ended, or of a sample.
+
+    `unit` is a number for each independent unit, `_GROUPS` are categories.
+    """
     manifest = trace.manifest
     needs = {
         name: of["jobs"]
@@ -357,25 +359,28 @@ def _hours(trace: Trace) -> pl.DataFrame:
     opened = open_overlap(rows, (), {"runtime": "runtime_s"}, window=trace.once(window_of))
     # hours in the window; ratios are of the job
     part = (collect(opened)[HELD] / rows["runtime_s"]).fill_null(1.0)
+    groups = pl.col([name for name in names if name in _GROUPS]).cast(pl.Categorical)
+    numbers = [
+        pl.col(name).cast(pl.String).rank("dense").fill_null(0) for name in unit if name in names
+    ]
+    rows = rows.with_columns(groups, *(number.alias("unit") for number in numbers))
     parts = []
     for name in needs:
         _, used, requested = _RESOURCES[name]
         known = pl.when(used.is_not_null() & (requested > _LEAST_REQUEST))
         columns = {"used": used * part, "requested": requested * part, "ratio": used / requested}
         known_columns = {column: known.then(value) for column, value in columns.items()}
-        groups = pl.col(names).cast(pl.String)
-        parts.append(rows.select(groups, pl.lit(name).alias("resource"), **known_columns))
+        kept = [column for column in (*_GROUPS, "unit") if column in rows.columns]
+        parts.append(rows.select(*kept, pl.lit(name).alias("resource"), **known_columns))
     return pl.concat(parts)
 
 
-def _compare(
-    hours: pl.DataFrame, cluster: str | None, group: dict[str, str], drawn: float
-) -> pl.DataFrame:
+def _compare(hours: pl.DataFrame, group: dict[str, str], drawn: float) -> pl.DataFrame:
     """Compare use with requests; totals are those of all jobs, of which a fraction is drawn."""
     rows: list[dict[str, object]] = []
     for (name,), of_resource in hours.group_by("resource", maintain_order=True):
         table = of_resource.drop_nulls("ratio")
-        codes = table[cluster].rank("dense").fill_null(0).to_numpy() if cluster else None
+        codes = table["unit"].to_numpy() if "unit" in table.columns else None
         low, high = woodruff_interval(table["ratio"].to_numpy(), codes)
         total = float(table["requested"].sum())
         unused = float((table["requested"] - table["used"]).clip(0).sum())
