@@ -48,16 +48,16 @@ def test_hours_unused_are_those_of_ended_jobs(page: str) -> None:
     # 200 jobs leave 3 of 4 core-hours, 199 leave 1; the limit leaves 3 of 4 h
     assert "| CPU time (core-hours) | 399 | 0 | 25.0 % | 25.0 % | 75.0 % |" in page
     assert (
-        f"| {399 * 4:,.1f} | {200 * 3 + 199:,.1f} | {100 * (200 * 3 + 199) / (399 * 4):.1f} % |"
+        f"| {399 * 4:,} | {200 * 3 + 199:,.1f} | {100 * (200 * 3 + 199) / (399 * 4):.1f} % |"
         in page
     )
     assert "| Time limit (hours) | 399 | 0 | 25.0 % | 25.0 % | 25.0 % |" in page
-    assert f"| {399 * 3:,.1f} | 75.0 % |" in page
+    assert f"| {399 * 3:,} | 75.0 % |" in page
 
 
 def test_memory_counts_jobs_without_a_sample(page: str) -> None:
     assert "| Memory (GiB-hours) | 398 | 1 |" in page
-    assert f"| {8 * 398:,.1f} | {6 * 199 + 2 * 199:,.1f} | 50.0 % |" in page
+    assert f"| {8 * 398:,} | {6 * 199 + 2 * 199:,} | 50.0 % |" in page
 
 
 def test_queues_have_rows_of_their_own(page: str) -> None:
