@@ -90,10 +90,10 @@ def test_gpu_hours_demand_and_concentration_agree(
     concentrated = traceana.concentration(trace.jobs, window=window).row(0, named=True)
     assert concentrated["gpu_hours"] == pytest.approx(hours)
     [row] = read_table(section(page, "workload"), "Workload of each trace")
-    assert number(row["GPU-hours"]) == pytest.approx(hours, abs=0.0501)
+    assert number(row["GPU-hours"]) == pytest.approx(hours, abs=0.501)
     caption = "Resources, wait, failure, waste and efficiency by status"
     by_status = read_table(section(page, "consumers"), caption)
-    assert sum(number(one["GPU-hours"]) for one in by_status) == pytest.approx(hours, abs=0.5)
+    assert sum(number(one["GPU-hours"]) for one in by_status) == pytest.approx(hours, abs=2.5)
     by_kind = traceana.goodput(trace.jobs, same=(), window=window)
     assert by_kind["gpu_hours"].sum() == pytest.approx(hours)
     assert traceana.trends(trace.jobs, window=window)["gpu_hours"].sum() == pytest.approx(hours)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.report.reader import Element, number, read_table, section
 from traceana.store import Store
+from traceana.tables.display import DASH
 
 PAI, OPENB, ITP = "alibaba-pai-2020", "alibaba-openb-2023", "microsoft-itp-2021"
 
@@ -40,14 +41,14 @@ def test_capacity_of_drop_is_pandas(store: Store, page: Element, runtimes: pd.Da
     assert number(drop["Instances used"]) == runtimes["n"].sum()
     assert number(drop["Mean"]) == pytest.approx(runtimes["runtime_s"].mean(), rel=6e-3)
     asked = (runtimes["gpus"] * runtimes["own"]).sum() / 3600
-    assert number(drop["GPU-hours"]) == pytest.approx(asked, abs=0.0501)
+    assert number(drop["GPU-hours"]) == pytest.approx(asked, abs=0.501)
     times = pd.concat(
         [frame(store, PAI, table)[["start_s", "end_s"]] for table in ("tasks", "instances")]
     )
     span_h = (np.nanmax(times) - np.nanmin(times)) / 3600
     capacity = frame(store, PAI, "machines")["gpus"].sum() * span_h
-    assert number(drop["Capacity (GPU-hours)"]) == pytest.approx(capacity, abs=0.0501)
-    assert number(drop["Fraction of capacity"]) == pytest.approx(100 * asked / capacity, abs=0.0501)
+    assert number(drop["Capacity (GPU-hours)"]) == pytest.approx(capacity, abs=0.501)
+    assert number(drop["Fraction of capacity"]) == pytest.approx(100 * asked / capacity, abs=0.501)
     assert (
         number(by["trace_end"]["Fraction of capacity"]) > 100 > number(drop["Fraction of capacity"])
     )
@@ -87,7 +88,7 @@ def test_lost_ends_are_counted_by_status(store: Store, page: Element) -> None:
         own = joined[joined["status"] == row["Status of the task"]]
         assert number(row["Instances"]) == len(own)
         assert number(row["End missing"]) == pytest.approx(
-            100 * own["end_s"].isna().mean(), abs=0.0501
+            100 * own["end_s"].isna().mean(), abs=0.501
         )
 
 
@@ -110,7 +111,7 @@ def test_ratios_are_numpys(store: Store, page: Element, trace: str, title: str, 
             cov = values.std(ddof=1) / values.mean()
             assert number(row["CoV"]) == pytest.approx(cov, rel=6e-3)
         if len(values) < 20:  # a 95 % quantile would be the largest value
-            assert row["95 %"] == "\N{EN DASH}"
+            assert row.get("95 %", DASH) == DASH  # a column without values is not there
             continue
         assert number(row["95 %"]) == pytest.approx(
             np.quantile(values, 0.95) / values.mean(), rel=6e-3

@@ -98,11 +98,11 @@ def test_nodes_may_be_those_of_instances(tmp_path: Path) -> None:
     options = {"out": tmp_path / "out", "only": "consumers,nodes", "formats": "md"}
     page = traceana.build_report(store, **options).read_text()  # type: ignore[arg-type]
     assert "1 of 20 nodes fails more often than comparable jobs: m7 6" in page
-    assert "over the 1,981 of 2,000 completed and failed jobs with a node" in page
+    assert "Of 2,000 completed and failed jobs 1,981 have a node." in page
 
 
 def test_groups_arrays_and_reasons_have_tables(page: str) -> None:
-    for what in ("user", "account", "end class", "end reason"):
+    for what in ("user", "account", "end reason"):
         assert f"Resources, wait, failure, waste and efficiency by {what}" in page
     assert (
         "100 of 2,000 jobs belong to 50 job arrays; 5 jobs restarted at least once, 5 times in all."

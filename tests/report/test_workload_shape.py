@@ -68,7 +68,7 @@ def test_concentration_is_numpys(store: Store, part: Element, trace: str, title:
     assert number(total["Gini"]) == pytest.approx(gini, abs=5.01e-4)
     whole = int(0.1 * n)
     top = hours[::-1][:whole].sum() + (0.1 * n - whole) * hours[::-1][whole]
-    assert number(total["Top 10 %"]) == pytest.approx(100 * top / hours.sum(), abs=0.0501)
+    assert number(total["Top 10 %"]) == pytest.approx(100 * top / hours.sum(), abs=0.501)
     total = rows_of(part, "Burstiness", title)[0]
     gaps = np.diff(np.sort(jobs["submit_s"].drop_nulls().to_numpy()))
     cv = gaps.std(ddof=1) / gaps.mean()
@@ -85,7 +85,7 @@ def test_the_traces_stand_side_by_side(store: Store, part: Element) -> None:
     gaps = np.diff(np.sort(jobs["submit_s"].to_numpy()))
     assert number(itp["Jobs"]) == jobs.height
     hours = (jobs["gpus"] * jobs["runtime_s"]).sum() / 3600
-    assert number(itp["GPU-hours"]) == pytest.approx(hours, abs=0.0501)
+    assert number(itp["GPU-hours"]) == pytest.approx(hours, abs=0.501)
     assert number(itp["Median runtime"]) == pytest.approx(
         np.median(jobs["runtime_s"].to_numpy()), rel=6e-3
     )

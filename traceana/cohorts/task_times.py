@@ -336,7 +336,7 @@ def gpu_capacity_check(
     >>> machines = trace.scan("machines")
     >>> found = traceana.gpu_capacity_check(tasks, instances, machines)
     >>> found.select("end_imputation", pl.col("fraction_of_capacity").round(1)).rows()
-    [('drop_task', 0.1), ('drop', 0.1), ('task', 0.1), ('running', 14.1), ('trace_end', 25.9)]
+    [('drop_task', 0.0), ('drop', 0.0), ('task', 0.0), ('running', 1.6), ('trace_end', 2.9)]
     """
     return check_capacity(read_task_times(tasks, instances), sum_gpus(machines))
 

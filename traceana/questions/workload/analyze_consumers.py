@@ -372,7 +372,8 @@ def _trends(
             sparkline(np.bincount(of, gpus, _BINS)[:_BINS].tolist())
             for of, gpus in bins.select("place", "gpus").iter_rows()
         ]
-        trends[name] = bins.select(pl.col(name).cast(pl.String), trend=pl.Series(lines))
+        table = bins.select(pl.col(name).cast(pl.String), trend=pl.Series(lines))
+        trends[name] = table.sort(name)
     return trends
 
 
