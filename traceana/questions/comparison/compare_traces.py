@@ -277,7 +277,7 @@ def _number(node: ast.expr, values: dict[str, Any], condition: str) -> float:
 
 
 _QUESTIONS: Final = {
-    "Runtime": ("runtime_s_median", "Median runtime (s; Kaplan-Meier)"),
+    "Runtime": ("runtime_s_median", "Median runtime (s)"),
     "Size": ("fraction_multi_gpu", "Jobs with more than one GPU (fraction)"),
     "Queueing": ("queueing_delay_s_median", "Median queueing delay (s)"),
     "Failure": ("failure_rate", "Failure rate among completed and failed (fraction)"),
