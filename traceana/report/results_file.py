@@ -11,6 +11,7 @@ from traceana.page.context import Context
 from traceana.page.finding import Finding
 from traceana.questions.comparison.compare_traces import describe_headlines
 from traceana.report.page import Built
+from traceana.tables.formatting import rounded
 
 FORMAT: Final = 1
 """Version of the file: it changes if a name changes or goes."""
@@ -60,4 +61,4 @@ def results_json(built: Sequence[Built], context: Context, /) -> str:
         "numbers": numbers,
         "findings": findings,
     }
-    return json.dumps(content, indent=2, ensure_ascii=False, default=float) + "\n"
+    return json.dumps(rounded(content), indent=2, ensure_ascii=False, default=float) + "\n"

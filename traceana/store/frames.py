@@ -39,7 +39,6 @@ ENGINES: Final = {
 
 _RUN_BY: Final = ("narwhals", "polars", "duckdb", "_duckdb", "pyarrow", "pyspark", "py4j", "ibis")
 _UNFIT: Final = re.compile(r"""^$|^\*$|^\^.*\$$|^\.|["]""")
-_ALL, _WHOLE, _PLACE = " all", " whole", " place"
 MOST_ROWS_HERE: Final = 10_000_000
 """Rows that are read into memory where a database cannot aggregate them."""
 _TABLES_OF: Final = {
@@ -193,28 +192,19 @@ def reduce_unsorted(
     /,
     **aggregates: nw.Expr | pl.Expr,
 ) -> pl.DataFrame:
-    """Do what :func:`reduce_frame` does; groups are in no order."""
+    """Do what :func:`reduce_frame` does; groups are in no order.
+
+    Sums of floats are streamed: their last digits depend on the threads, and results are rounded to
+    12 digits where they are written.
+    """
     refuse_clash(keys, aggregates)
     rows: Any = frame.lazy()
-    of: Any = nw if isinstance(rows, nw.LazyFrame) else pl
     named = [expression.alias(name) for name, expression in aggregates.items()]
-    with reading():
-        types = rows.select(*named).collect_schema().values() if _on_polars(rows) else ()
-    result = None
-    if any(dtype.is_float() for dtype in types):
-        ordered = in_order(rows)
-        if not keys:
-            ordered = ordered.with_columns(of.lit(0).alias(_ALL))
-        groups = keys or (_ALL,)
-        # a count that needs whole groups: sums alone are of parts, in the order threads finish
-        whole = of.col(_PLACE).null_count().alias(_WHOLE)
-        result = collect(ordered.group_by(*groups).agg(*named, whole), streaming=False)
-    if result is None or not (keys or result.height):
-        try:
-            result = collect(rows.group_by(*keys).agg(*named) if keys else rows.select(*named))
-        except DataError as error:
-            there = nw.from_native(_read_here(rows, error).lazy())
-            return reduce_unsorted(there, keys, **aggregates)
+    try:
+        result = collect(rows.group_by(*keys).agg(*named) if keys else rows.select(*named))
+    except DataError as error:
+        there = nw.from_native(_read_here(rows, error).lazy())
+        return reduce_unsorted(there, keys, **aggregates)
     # engines count in integers of their own, and DuckDB's sums of them are decimals
     integers = pl.selectors.integer() | pl.selectors.by_dtype(pl.Decimal(38, 0))
     counts = integers & pl.selectors.by_name(*aggregates)
@@ -237,13 +227,6 @@ def _read_here(rows: Any, error: DataError) -> pl.DataFrame:  # noqa: ANN401  as
     return collect(rows)
 
 
-def in_order(rows: Any, /) -> Any:  # noqa: ANN401  what it is given: Polars' or narwhals' lazy frame
-    """Return rows of Polars in one chunk: the sum of several depends on the number of threads."""
-    native: pl.LazyFrame = rows.to_native() if isinstance(rows, nw.LazyFrame) else rows
-    table = pl.concat([native, native.clear()], rechunk=True).with_row_index(_PLACE)
-    return table if native is rows else nw.from_native(table)
-
-
 def count_values(frame: nw.LazyFrame[Any], columns: Sequence[str], /) -> pl.DataFrame:
     """Return [*columns, .n]: the rows of each combination of values, sorted, nulls last."""
     n = "rows of a value"  # Spark takes no name with a dot
@@ -255,9 +238,6 @@ def with_totals(
 ) -> nw.LazyFrame[Any]:
     """Add aggregates over its group to each row, over all rows without keys."""
     if keys:
-        if _on_polars(frame):
-            whole = frame.to_native().map_batches(pl.DataFrame.rechunk)
-            frame = nw.from_native(whole)
         return frame.with_columns(**{name: total.over(*keys) for name, total in totals.items()})
     totals_row = reduce_frame(frame, (), **totals).row(0, named=True)
     return frame.with_columns(

@@ -147,4 +147,5 @@ def csv_text(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -> 
         for name, kind in frame.schema.items()
         if isinstance(kind, pl.List)
     )
-    return neutral(flat.rename(names)).write_csv()
+    digits = pl.selectors.float().round_sig_figs(formatting.DIGITS)
+    return neutral(flat.with_columns(digits).rename(names)).write_csv()

@@ -225,6 +225,21 @@ def three_digits(value: float) -> str:
     return f"{value:,.0f}" if abs(rounded) >= 1000 else f"{rounded:f}"
 
 
+DIGITS: Final = 12
+"""Significant digits of a number in a file; those beyond depend on the order of sums."""
+
+
+def rounded(content: object) -> object:
+    """Return what is written as JSON with its floats rounded to :data:`DIGITS`."""
+    if isinstance(content, float):
+        return float(f"{content:.{DIGITS}g}")
+    if isinstance(content, Mapping):
+        return {key: rounded(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [rounded(value) for value in content]
+    return content
+
+
 def _range_of(write: Callable[[float], str]) -> Callable[[float, float], str]:
     """Return the function that writes an interval of such numbers."""
     return lambda low, high: f"{write(low)} to {write(high)}"

@@ -41,6 +41,8 @@ from traceana.store.frames import (
 )
 from traceana.tables.declare import declared, returns, schema_of
 
+_BITS: Final = " bits of the worker"
+
 
 def tick_moments(
     frame: nw.LazyFrame[Any], by: Sequence[str], time: str, worker: str, value: str, /, *, ddof: int
@@ -48,21 +50,49 @@ def tick_moments(
     """Return [*by, time, n_workers, mean, std], sorted by (by, time), nulls last."""
     frame = clean_columns(frame, (value,))
     check_range(frame, (value,))
-    x = nw.col(value)
+    x, who = nw.col(value), nw.col(worker)
     present = frame.filter(~x.is_null())
-    who = nw.col(worker)
     moments = {"n_workers": x.count(), "mean": x.mean(), "std": x.std(ddof=ddof)}
-    counts = {"n_distinct": who.n_unique(), "n_named": who.count()}
-    ticks = reduce_frame(present, (*by, time), **moments, **counts)
+    on_polars = present.implementation is nw.Implementation.POLARS
+    if on_polars:
+        # an eighth of the time of distinct text: 40 bits of each name, added up
+        bits = (pl.col(worker).hash(1) // 2**24).cast(pl.Int64)
+        present = nw.from_native(present.to_native().with_columns(bits.alias(_BITS)))
+    known = nw.col(_BITS).sum() if on_polars else who.n_unique()
+    ticks = reduce_frame(present, (*by, time), **moments, n_named=who.count(), known=known)
     if ticks[time].null_count() or (ticks["n_named"] < ticks["n_workers"]).any():
         raise DataError(f"{time} or {worker} is null in a row with a {value}; drop such rows")
-    if (ticks["n_workers"] > ticks["n_distinct"]).any():
+    if on_polars:
+        # a time step with all workers of its job repeats none of them
+        present, doubtful = _not_of_all_workers(present.to_native(), ticks, by, time, worker)
+    else:
+        doubtful = (ticks["n_workers"] > ticks["known"]).any()
+    if doubtful:
         key = (*by, time, worker)
         rows = collect(present.group_by(*key).agg(nw.len().alias("rows")))
         repeated = rows.filter(pl.col("rows") > 1).sort(key, nulls_last=True)
-        surplus = int((repeated["rows"] - 1).sum())
-        raise repeated_rows(repeated.row(0, named=True), surplus, key)
-    return ticks.drop("n_distinct", "n_named")
+        if not repeated.is_empty():
+            surplus = int((repeated["rows"] - 1).sum())
+            raise repeated_rows(repeated.row(0, named=True), surplus, key)
+    return ticks.drop("known", "n_named")
+
+
+def _not_of_all_workers(
+    rows: pl.LazyFrame, ticks: pl.DataFrame, by: Sequence[str], time: str, worker: str
+) -> tuple[nw.LazyFrame[Any], bool]:
+    """Return the rows of time steps in which not each worker of the job has one; are there any."""
+    workers = rows.select(*by, worker, _BITS).unique()
+    totals = [pl.len().cast(pl.Int64).alias(".n"), pl.col(_BITS).sum().alias(".bits")]
+    if by:
+        of_job = workers.group_by(by).agg(totals).collect(engine="streaming")
+        compared = ticks.join(of_job, on=list(by), how="left", nulls_equal=True)
+    else:
+        compared = ticks.join(workers.select(totals).collect(engine="streaming"), how="cross")
+    n, bits = (pl.col(name) for name in ("n_workers", "known"))
+    others = compared.filter(n.ne_missing(pl.col(".n")) | bits.ne_missing(pl.col(".bits")))
+    key = [*by, time]
+    kept = rows.join(others.lazy().select(key), on=key, how="semi", nulls_equal=True)
+    return nw.from_native(kept), not others.is_empty()
 
 
 def _refuse_infinite(ticks: pl.DataFrame, time: str) -> None:

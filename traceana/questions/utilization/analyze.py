@@ -163,7 +163,7 @@ def _instances(trace: Trace) -> pl.DataFrame:
     table = used.lazy().select(".task").join(places, on=".task", how="left", maintain_order="left")
     at = table.select(".place").collect(engine="streaming").to_series()
     used = used.hstack(tasks.drop(".task").select(pl.all().gather(at))).drop(".task")
-    return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s")).rechunk()
+    return used.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
 
 
 def _largest(rows: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -239,7 +239,6 @@ def _allocation(trace: Trace) -> tuple[pl.DataFrame | None, pl.DataFrame | None,
         .with_columns(pl.col("gpus") / (sample.fraction if sample else 1))
         .drop(".task")
         .collect(engine="streaming")
-        .rechunk()
     )
     whole = pl.lit("all").alias("gpu_type")
     rates = []
