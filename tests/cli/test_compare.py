@@ -22,7 +22,9 @@ def test_only_measures_that_several_traces_have_are_rows(tmp_path: Path) -> None
     assert result.exit_code == 0
     table, _, rest = result.stdout.partition("Not compared")
     assert max(map(len, result.stdout.splitlines())) <= 100
-    assert [line for line in table.splitlines() if "(" in line] == ["Median runtime (s)"]
+    assert [line for line in table.splitlines() if "(" in line] == [
+        "Median runtime including running jobs (s)"
+    ]
     table = " ".join(table.split())
     assert table.index("1. Cluster two 200") < table.index("2. Cluster one 20.0")
     assert "[red]" in table

@@ -86,6 +86,49 @@ def test_a_broken_file_is_one_line_and_exit_2(files: Path, tmp_path: Path) -> No
     assert "worker_samples" in done.stdout
 
 
+def test_an_empty_file_beside_good_ones_is_named_and_they_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "log.csv").write_text("id|gpus\na|2\nb|1\n")
+    (tmp_path / "logs" / "none.csv").write_bytes(b"")
+    (tmp_path / "ours.toml").write_text('[jobs]\njob_id = "id"\ngpus = "gpus"\n')
+    done = run("ingest", "logs", "--mapping", "ours.toml", "--store", "s", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "ours/jobs         2     2         0  written" in done.stdout
+    assert "not recognized: none.csv (the file is empty)\n" in done.stdout
+    (tmp_path / "logs" / "log.csv").write_text(  # needs no mapping
+        "JobID|State|Submit|Start|End\n"
+        "1|COMPLETED|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-02T09:00:30\n"
+    )
+    done = run("ingest", "logs", "--store", "t", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("none.csv") == 1
+    done = run("ingest", "logs/none.csv", "--store", "u", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "the file is empty" in done.stderr
+
+
+def test_columns_of_a_table_have_units_and_numbers_of_values(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("id|user|gpus|host\na|eva|2|n1\nb||x|n2\nc||4|n3\n")
+    (tmp_path / "ours.toml").write_text(
+        '[trace]\nkeep = ["host"]\n[jobs]\njob_id = "id"\nuser = "user"\ngpus = "gpus"\n'
+    )
+    words = ("log.csv", "--mapping", "ours.toml", "--store", "s")
+    assert run("ingest", *words, cwd=tmp_path).returncode == 0
+    listed = json.loads(run("tables", "--store", "s", "--json", cwd=tmp_path).stdout)
+    (mine,) = [row for row in listed if row["rows"] is not None]
+    columns = {row["column"]: (row["unit"], row["values"]) for row in mine["columns"]}
+    assert columns["gpus"] == ("GPUs", 2)
+    assert columns["user"] == ("text", 1)
+    assert columns["host"] == ("text", 3)
+    assert columns["runtime_s"] == ("s", 0)
+    assert all(row["columns"] is None for row in listed if row["rows"] is None)
+    lines = run("tables", "--store", "s", cwd=tmp_path).stdout.splitlines()
+    assert [line.split() for line in lines if line.startswith("gpus ")] == [["gpus", "GPUs", "2"]]
+    assert [line.split() for line in lines if line.startswith("status ")] == [
+        ["status", "text", "0"]
+    ]
+
+
 @pytest.mark.parametrize("words", [("ingest", "nowhere"), ("tables", "--store", "nowhere")])
 def test_a_mistake_is_one_line_and_exit_2(words: tuple[str, ...], tmp_path: Path) -> None:
     done = run(*words, cwd=tmp_path)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import polars as pl
+
+
+_HEADINGS: Final = {"runtime_s_median": "Median runtime including running jobs (s)"}
+"""What a measure is called beside the changes, where another is alike."""
 
 
 def compare(
@@ -97,8 +101,10 @@ def compare(
     else:
         _show(comparison)
         if changes is not None:
-            heading = "\nChanges: exact; the interval of a ratio is for other days of such periods"
-            terminal().print(heading)
+            terminal().print(
+                "\nChanges: exact; the interval of a ratio is for other days of such periods. "
+                "median_runtime_s is of jobs that ended."
+            )
             shown = ["measure", "before", "after", "difference", "ratio", "ci_low", "ci_high"]
             print_rows(changes, Changes, columns=shown)
     if fail_if is not None and changes is not None and holds(changes, fail_if):
@@ -156,8 +162,8 @@ def _show(frame: pl.DataFrame) -> None:
     table.add_column("", overflow="fold")
     for heading in ("Estimate", "95 % CI", "n"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for (measure,), rows in compared_rows.group_by("measure", maintain_order=True):
-        table.add_row(str(measure))
+    for (name, measure), rows in compared_rows.group_by("name", "measure", maintain_order=True):
+        table.add_row(_HEADINGS.get(str(name), str(measure)))
         rows = rows.sort("rank", maintain_order=True)  # noqa: PLW2901
         cells = cells_of(
             rows, Comparison, columns=["rank", "trace", "estimate", "ci_low", "ci_high", "n"]

@@ -64,8 +64,12 @@ def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
 
 
 def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
-    """List the tables of every trace, and their rows in the store."""
+    """List the tables of every trace, and in the store their rows and columns.
+
+    Of each column: its unit, and how many rows have a value.
+    """
     from traceana.catalog import load_catalog
+    from traceana.schema import STATUSES
     from traceana.store import Store, open_store, store_path
 
     where = store_path(store)
@@ -85,6 +89,10 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
         }
         for trace, table in dict.fromkeys([*every, *stored])
     ]
+    columns = {key: opened.columns(*key) for key in stored}
+    for row in rows:
+        of_table = columns.get((row["trace"], row["table"]))
+        row["columns"] = None if of_table is None else of_table.to_dicts()
     if json:
         print_json(rows)
         return
@@ -99,6 +107,15 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
 
     numeric = {"trace / table": False, "rows": True, "rejected": True, "kB": True, "": False}
     print_cells(numeric.items(), map(cells, rows))
+    statuses = f"one of {', '.join(STATUSES)}"
+    for (trace, table), of_table in columns.items():
+        sys.stdout.write(f"\n{trace}/{table}\n")
+        of_column = {"column": False, "unit": False, "rows with a value": True}
+        lines = (
+            (name, unit.replace(statuses, "text"), f"{values:,}")
+            for name, unit, values in of_table.iter_rows()
+        )
+        print_cells(of_column.items(), lines)
     out = terminal()
     if untried:
         out.print("not tried: read as the publisher describes it, not tried on its files")

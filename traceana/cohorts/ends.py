@@ -101,6 +101,8 @@ _REASONS: Final = {
 """Beginnings of end reasons by class, as a regular expression without regard to case."""
 DECISIVE: Final = f"(?i)^({'|'.join(_REASONS.values())}|time|requeued)"
 """Beginnings of end reasons that decide a result, whatever follows."""
+OF_MACHINES: Final = f"(?i)^({_REASONS['machine']})"
+"""Beginnings of end reasons of class machine."""
 CLASSES: Final = (*_REASONS, "job", "removed while running", "removed before start")
 """The classes; an end without one is a completion, or not known."""
 

@@ -22,6 +22,7 @@ from traceana.ingesters.parsing import (
     read_time,
 )
 from traceana.ingesters.readers.reader import open_reader
+from traceana.ingesters.readers.sacct_fields import expand_lists
 from traceana.schema import STATUSES, decisive_columns, get_rules, get_table
 
 if TYPE_CHECKING:
@@ -254,6 +255,8 @@ _FOLLOWING_TIMES: Final = tuple(
 )
 """Of start, end and runtime, the one that a mapping does not state follows from the others."""
 _ROUNDING_S: Final = 1e-6
+_RANGES: Final = r"\[\d[\d,-]*[,-]\d[\d,-]*\]"
+"""Several machines as Slurm abbreviates them: n[1-3,7]."""
 
 
 def compile_mapping(
@@ -288,6 +291,11 @@ def compile_mapping(
             kind: Kind = "text" if dtype == pl.String else "number"
             stated[name] = pl.col(columns.use(published, kind, where))
     _add_following_times(stated, declaration)
+    if table == "faults":
+        machine = stated["machine_id"]
+        hosts = machine.map_batches(expand_lists, return_dtype=pl.String)
+        is_list = machine.str.contains(_RANGES)
+        stated["machine_id"] = pl.when(is_list).then(hosts).otherwise(machine)
     kinds, nulls, numbers = _views(mapping, columns)
     return CompiledMapping(
         {name: column.dtype for name, column in declaration.items()} | {**keep},

@@ -88,7 +88,7 @@ def match_files(
     formats = [get_reader(reader)] if reader else readers().values()
     discovery = Discovery()
     for path, listing in _list(paths, formats, leave_out, columns):
-        discovery.not_recognised += listing.others
+        discovery.not_recognised += [*listing.others, *map(_of_none, listing.empty)]
         discovery.failures += [(trace, str(error)) for _, error in listing.broken]
         fit_files(
             listing.csvs, mapping, discovery, trace=trace, reader=reader, named=path.is_file()
@@ -150,9 +150,23 @@ def _sort(
             else:
                 discovery.sources[trace] += sources
     discovery.not_recognised += listing.others
+    for csv in listing.empty:
+        if any(re.fullmatch(content.pattern, csv.name) for _, content in contents):
+            listing.broken.append((csv.name, _is_empty(csv)))  # a download that failed
+        else:
+            discovery.not_recognised.append(_of_none(csv))
     discovery.failures += [
         (_trace_packed(archive, contents), str(reason)) for archive, reason in listing.broken
     ]
+
+
+def _is_empty(csv: CsvFile) -> SourceError:
+    return SourceError(f"{csv.where}: the file is empty; fetch it again")
+
+
+def _of_none(csv: CsvFile) -> str:
+    """Name a file that has no rows of any trace."""
+    return f"{csv.label} (the file is empty)"
 
 
 def _trace_packed(archive: str, contents: list[tuple[str, Content]]) -> str | None:
@@ -197,7 +211,7 @@ def _fit(
 ) -> tuple[str, list[Source]]:
     """Choose among the kinds of CSV with the right name the one whose columns are there."""
     if not csv.head:
-        raise SourceError(f"{csv.where}: the file is empty; fetch it again")
+        raise _is_empty(csv)
     fits: list[tuple[int, str, Source]] = []
     for trace, content in named:
         if content.reader != "csv":

@@ -94,12 +94,14 @@ class CsvFile:
 
 @dataclass
 class Listing:
-    """Contents of a folder tree: CSVs, `.header` files, unknown files and broken files."""
+    """Contents of a folder tree: CSVs, `.header` files, unknown, broken and empty files."""
 
     csvs: list[CsvFile] = field(default_factory=list)
     headers: dict[tuple[Path, str], Path] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)
     broken: list[tuple[str, SourceError]] = field(default_factory=list)
+    empty: list[CsvFile] = field(default_factory=list)
+    """Files of 0 bytes, of which none is named itself."""
 
 
 def list_csvs(
@@ -189,8 +191,11 @@ def _list_one(
     elif is_archive:
         _list_archive(paths, listing, suffixes, to_end=to_end)
     else:
+        synthetic = paths[0].name.startswith(SYNTHETIC_PREFIX)
+        if not named and not any(path.stat().st_size for path in paths):
+            listing.empty.append(CsvFile(bare, paths, None, synthetic, b""))
+            return
         with reading(paths), open_unwrapped(paths) as stream:
-            synthetic = paths[0].name.startswith(SYNTHETIC_PREFIX)
             listing.csvs.append(CsvFile(bare, paths, None, synthetic, _first_line(stream)))
 
 

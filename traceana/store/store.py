@@ -18,12 +18,12 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import StoreError, did_you_mean
-from traceana.schema import REJECTED, TABLES
+from traceana.schema import REJECTED, TABLES, describe_table
 from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
 from traceana.store.ledger import Ledger, TableEntry, ledger_json, parse_ledger
 from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
 from traceana.store.spark import scan_by_spark
-from traceana.store.writer import extend_crc32, stored_metadata
+from traceana.store.writer import extend_crc32, stored_counts, stored_metadata
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -156,6 +156,15 @@ class Store:
             for trace, entry, size in stored
         ]
         return pl.DataFrame(rows, schema=_TABLES, orient="row")
+
+    def columns(self, trace: str, table: str, /) -> pl.DataFrame:
+        """Return the columns of a stored table: [column, unit, values], the rows with a value."""
+        units = dict(describe_table(table).select("column", "unit").iter_rows())
+        units |= self.manifest(trace).tables[table].units
+        counts = stored_counts(self._file(trace, table))
+        rows = [(name, units.get(name, "text"), values) for name, values in counts.items()]
+        schema = {"column": pl.String, "unit": pl.String, "values": pl.Int64}
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
     def _repr_html_(self) -> str:
         return f"<p>Store {escape(str(self.path))}</p>{self.tables()._repr_html_()}"

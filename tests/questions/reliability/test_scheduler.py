@@ -50,6 +50,27 @@ def test_node_failures_of_a_slurm_log_are_faults(tmp_path: Path) -> None:
         )
 
 
+def test_a_job_on_several_nodes_fails_by_the_one_that_ended_other_jobs_then() -> None:
+    faults = traceana.faults_of_jobs(
+        pl.DataFrame(
+            {
+                "NodeList": ["n1", "n1,n2", "n2,n3", "n3,n4"],
+                "end_s": [50.0, 50.0, 50.0, 90.0],
+                "end_reason": "NODE_FAIL",
+                "status": "failed",
+            }
+        )
+    )
+    assert faults.rows() == [
+        ("n1", 50.0, "NODE_FAIL", 2),
+        ("n2,n3", 50.0, "NODE_FAIL", 1),
+        ("n3,n4", 90.0, "NODE_FAIL", 1),
+    ]
+    result = traceana.machine_reliability(faults, end=None, total_machines=10, window=(0, 864_000))
+    assert result.machines.select("machine_id", "n").rows() == [("n1", 1)]
+    assert result.overall["rate"].item() == 1000 * 3 / 100
+
+
 def test_a_report_on_a_slurm_log_shows_its_node_failures(tmp_path: Path) -> None:
     (tmp_path / "sacct.txt").write_text(_SACCT)
     content = section.build([traceana.read(tmp_path / "sacct.txt")])

@@ -142,6 +142,34 @@ def test_a_row_that_lists_machines_is_a_fault_of_each(tmp_path: Path) -> None:
     assert overall["mttr_s"] / 3600 == pytest.approx((10 + 15 + 6 + 6 + 72 + 24) / 6)
 
 
+def test_a_failure_of_a_job_on_several_machines_is_one_event_of_no_machine(tmp_path: Path) -> None:
+    """Counted by hand: 4 faults, of which 2 are those of n1, and 5 machines that exist."""
+    (tmp_path / "faults.csv").write_text(
+        "node;time;reason\nn1;0;NODE_FAIL\nn[1-3],n5;86400;NODE_FAIL\nn1;172800;\n"
+        "n2,n4;864000;disk\n"
+    )
+    mapping = (
+        '[faults]\nmachine_id = "node"\nstart_s = { time = "time", unit = "s" }\nclass = "reason"\n'
+    )
+    traceana.ingest(
+        tmp_path / "faults.csv", mapping=mapping, trace="mine", reader="csv", store=tmp_path / "s"
+    )
+    done = run_command("reliability", "mine", "--store", tmp_path / "s", "--json")
+    found = json.loads(done.stdout)
+    assert found["total_machines"] == 5
+    overall = found["results"][0]
+    assert (overall["n"], overall["machines_failed"]) == (4, 1)
+    assert overall["rate"] == pytest.approx(1000 * 4 / (5 * 10))
+    assert [(row["machine_id"], row["n"]) for row in found["machines"]] == [("n1", 2)]
+    assert found["machines"][0]["expected"] == pytest.approx(2 / 5)
+    assert overall["note"].startswith("machines without a fault") or "2 faults" in overall["note"]
+    direct = traceana.machine_reliability(
+        pl.DataFrame({"machine_id": ["a", "b[1-2]"], "start_s": [0.0, 9.0], "end_s": [4.0, 10.0]})
+    )
+    assert direct.machines["machine_id"].to_list() == ["a"]
+    assert direct.overall["downtime_s"].item() == 5
+
+
 @pytest.mark.parametrize(("worst", "is_alert"), [(7, False), (12, True)])
 def test_a_machine_that_one_null_log_in_twenty_has_is_no_alert(
     tmp_path: Path, worst: int, is_alert: bool

@@ -11,7 +11,7 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import gammaln, lambertw, stdtrit
 
-from traceana.cohorts.ends import END_CLASS, with_end_class
+from traceana.cohorts.ends import END_CLASS, OF_MACHINES, with_end_class
 from traceana.cohorts.observation import node_column, nodes_seen
 from traceana.errors import DataError
 from traceana.questions.reliability.machines import (
@@ -261,8 +261,8 @@ def faults_of_jobs(
 
     A fault is an end of one or more jobs on the same machines at the same time, with an end reason
     of class machine (see :func:`with_end_class`). Repair times are not known: pass ``end=None`` to
-    :func:`machine_reliability`. A fault of a job on several machines is that of one of them; the
-    scheduler does not state which, so the whole list of machines is its name.
+    :func:`machine_reliability`. A fault of a job on several machines is that of one of them: of the
+    one that ended other jobs at that time, else it is not known which, and all are named.
 
     Parameters
     ----------
@@ -299,9 +299,18 @@ def faults_of_jobs(
             pl.col("end_reason").cast(pl.String).alias("class"),
         )
         .agg(jobs=pl.len().cast(pl.Int64))
-        .sort("start_s", "machine_id", "class")
     )
-    return declared(table, JobFaults)
+    event = ["start_s", "class"]
+    each = table.with_columns(one=pl.col("machine_id").str.split(","))
+    alone = each.filter(pl.col("one").list.len() == 1).select(*event, "machine_id")
+    several = each.filter(pl.col("one").list.len() > 1).explode("one")
+    found = several.join(alone, left_on=[*event, "one"], right_on=[*event, "machine_id"])
+    found = found.group_by(*event, "machine_id").agg(pl.col("one").min())
+    table = table.join(found, on=[*event, "machine_id"], how="left")
+    table = table.group_by(*event, machine_id=pl.coalesce("one", "machine_id")).agg(
+        pl.col("jobs").sum()
+    )
+    return declared(table.sort("start_s", "machine_id", "class"), JobFaults)
 
 
 NEEDS: Final = ({"faults": ("machine_id", "start_s")}, {"jobs": ("end_reason", "end_s", "status")})
@@ -311,10 +320,12 @@ _FEWEST: Final = 3  # faults of a scheduler's log below which nothing is reporte
 def faults_of(trace: Trace, /) -> pl.LazyFrame:
     """Return the faults of a trace: its table, else the failures of nodes that its jobs show."""
     if trace.has("faults", ("machine_id", "start_s")):
-        # a row that lists several machines is a fault of each of them
-        names = pl.col("machine_id").cast(pl.String).str.split(",")
-        one_each = trace.scan("faults").with_columns(names).explode("machine_id")
-        return one_each.with_columns(pl.col("machine_id").str.strip_chars())
+        # several machines that were repaired had a fault each; a job on several ends by one of them
+        machine = pl.col("machine_id").cast(pl.String)
+        of_job = pl.col("end_s").is_null() | pl.col("class").str.contains(OF_MACHINES)
+        names = pl.when(of_job.fill_null(value=False)).then(pl.concat_list(machine))
+        one_each = trace.scan("faults").with_columns(names.otherwise(machine.str.split(",")))
+        return one_each.explode("machine_id").with_columns(pl.col("machine_id").str.strip_chars())
     jobs = trace.scan("jobs")
     name = node_column(jobs.collect_schema().names())
     if name is None:
@@ -331,7 +342,9 @@ def is_known(trace: Trace, /) -> bool:
 
 def count_machines(trace: Trace, /) -> int | None:
     """Return the machines of a trace, from its table or as stated; None: unknown."""
-    failed = faults_of(trace).select("machine_id").unique()  # they count in any case
+    # they count in any case
+    names = pl.col("machine_id").str.split(",").explode().str.strip_chars()
+    failed = faults_of(trace).select(names).unique()
     if trace.has("machines"):
         listed = trace.scan("machines").select("machine_id")
         return int(pl.concat([listed, failed]).unique().select(pl.len()).collect().item())

@@ -61,7 +61,8 @@ class FaultLog:
     `rows` has the faults that began in the window: [*keys, machine, start, end, is_open]; end is
     that of the window where the repair had not ended (`is_open`), and null where it is unknown.
     `downs` has [*keys, machine, start, end] of all faults that reach into the window, cut at its
-    end; an unknown end is the start.
+    end; an unknown end is the start. The machine is null where several are named, one of which
+    failed.
     """
 
     rows: pl.DataFrame
@@ -91,7 +92,9 @@ class FaultLog:
 
     def outages(self, keys: Sequence[str] = (), /) -> pl.DataFrame:
         """Return the times that each machine is down [*keys, machine, start, end], merged."""
-        return merge_times(self.downs, [*keys, self.machine], "start", "end")
+        is_unknown, columns = pl.col(self.machine).is_null(), [*keys, self.machine, "start", "end"]
+        known = merge_times(self.downs.filter(~is_unknown), columns[:-2], "start", "end")
+        return pl.concat([known.select(columns), self.downs.filter(is_unknown).select(columns)])
 
 
 def read_log(
@@ -120,15 +123,18 @@ def read_log(
     if (table["end"] < table["start"]).any():
         raise DataError(f"a fault ends before it starts: {end} is below {start}")
     first, last = _window(window, table)
+    table, named = _without_lists(table, machine)
     begun, until = pl.col("start"), pl.col("end")
     is_last = until.is_null() & (begun == begun.max().over(machine))  # also after the window
+    is_last &= pl.col(machine).is_not_null()
     has_ends = bool(table["end"].count())  # also of faults outside of the window
     is_open = pl.lit(has_ends) & (is_last | (until > last)).fill_null(value=False)
     inside = table.with_columns(is_open=is_open).filter(
         begun <= last, (begun >= first) | (until >= first)
     )
     marked = inside.with_columns(end=pl.when("is_open").then(last).otherwise("end"))
-    failed = marked[machine].n_unique()
+    in_window = named.filter(pl.col("start") <= last, pl.coalesce("end", "start") >= first)
+    failed = in_window["name"].n_unique()
     if total_machines is not None and not is_number(total_machines, whole=True):
         raise DataError(f"total_machines must be a whole number; it is {total_machines!r}")
     if total_machines is not None and total_machines < max(failed, 1):
@@ -149,6 +155,16 @@ def read_log(
         n_missing=read.height - table.height,
         n_outside=table.height - inside.height,
     )
+
+
+def _without_lists(table: pl.DataFrame, machine: str) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the faults, the machine null where several are named, and [start, end, name]."""
+    name = pl.col(machine)
+    if table.schema[machine] != pl.String:
+        return table, table.select("start", "end", name=name)
+    named = table.select("start", "end", name=name.str.split(",")).explode("name")
+    several = name.str.contains(_LIST)
+    return table.with_columns(pl.when(~several).then(name).alias(machine)), named
 
 
 def _window(window: Window | None, table: pl.DataFrame) -> tuple[float, float]:
@@ -199,6 +215,8 @@ def seconds_down(steps: pl.DataFrame, edges: Floats, window_s: tuple[float, floa
     return np.diff(np.interp(edges, times, areas))
 
 
+_LIST: Final = r",|\[\d[\d,-]*[,-]"
+"""What a name of several machines has: n1,n5 or n[1-3]."""
 _BLOCKS: Final = 10
 """Blocks of time at least, of a week each where the window has so many weeks, else of a day."""
 _PERIODS_S: Final = (DAY_S, 7 * DAY_S, 30 * DAY_S)
@@ -236,7 +254,9 @@ def machine_reliability(
     ----------
     faults
         One row per fault: `machine`, `start`, `end` and `by`; eager or lazy, of any supported
-        engine. Rows without a machine or a start are excluded and counted in the note.
+        engine. Rows without a machine or a start are excluded and counted in the note. A name of
+        several machines (n1,n5 or n[1-3]), such as the nodes of a job, is one fault of one of them,
+        unknown which: it counts in the rate, and for no machine.
     by
         Columns to group faults by, such as class; null is a group of its own. The rate of a group
         is over all machines. None by default.
@@ -304,7 +324,8 @@ def machine_reliability(
 def machine_counts(log: FaultLog, rows: pl.DataFrame | None = None, /) -> Counts:
     """Return the faults of each machine, also of those without one."""
     counts = np.zeros(log.total_machines, dtype=np.int64)
-    own = (log.rows if rows is None else rows).group_by(log.machine).len()["len"].to_numpy()
+    known = (log.rows if rows is None else rows).drop_nulls(log.machine)
+    own = known.group_by(log.machine).len()["len"].to_numpy()
     counts[: len(own)] = np.sort(own)[::-1]
     return counts
 
@@ -372,7 +393,7 @@ def _rows(log: FaultLog, keys: tuple[str, ...], confidence: float) -> pl.DataFra
             dict(zip(keys, group, strict=True))
             | {
                 "n": n,
-                "machines_failed": of_group[log.machine].n_unique(),
+                "machines_failed": of_group[log.machine].drop_nulls().n_unique(),
                 "rate": 1000 * n / days,
                 "ci_low": 1000 * float(low),
                 "ci_high": 1000 * float(high),
@@ -390,8 +411,11 @@ def _rows(log: FaultLog, keys: tuple[str, ...], confidence: float) -> pl.DataFra
 def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
     """Return mean and median time to repair by Kaplan-Meier, and what they lack."""
     table = rows.drop_nulls("end")
+    unknown = rows[log.machine].null_count()
     notes = {
         "machines without a fault are not counted": not log.is_stated,
+        f"{unknown:,} faults are of one of several machines: they count in the rate, and for no "
+        "machine": unknown,
         f"{log.n_missing:,} rows without a machine or a start are excluded": log.n_missing,
         f"{log.n_outside:,} rows outside of the window are excluded": log.n_outside,
         "the log has no ends: repair and availability are unknown": not log.has_ends,
@@ -424,12 +448,13 @@ def _machines(log: FaultLog) -> pl.DataFrame:
     lost = log.outages().group_by(log.machine).agg(downtime_s=log.down_s.sum())
     if not log.has_ends:
         lost = lost.with_columns(downtime_s=pl.lit(None, pl.Float64))
-    faults = log.rows.group_by(log.machine).agg(n=pl.len().cast(pl.Int64), last_s=pl.max("start"))
+    known = log.rows.drop_nulls(log.machine)
+    faults = known.group_by(log.machine).agg(n=pl.len().cast(pl.Int64), last_s=pl.max("start"))
     table = faults.join(lost, on=log.machine, how="left")
     table = table.sort("n", log.machine, descending=[True, False])
     counts, total = table["n"].to_numpy(), log.total_machines
     pvalues = {
-        "pvalue_adjusted": scipy.stats.binom.sf(counts - 1, log.rows.height, 1 / total),
+        "pvalue_adjusted": scipy.stats.binom.sf(counts - 1, known.height, 1 / total),
         "pvalue_negative_binomial": _negative_binomial(counts, machine_counts(log)),
     }
     columns = {"pvalue": pvalues["pvalue_adjusted"]}
@@ -437,7 +462,7 @@ def _machines(log: FaultLog) -> pl.DataFrame:
         every = np.append(p, np.ones(total - len(p)))
         columns[name] = adjust_pvalues(every, method="holm")[: len(p)]
     return table.with_columns(
-        expected=pl.lit(log.rows.height / total),
+        expected=pl.lit(known.height / total),
         **{name: pl.Series(values, dtype=pl.Float64) for name, values in columns.items()},
     ).select(log.machine, *MachineFaults.columns())
 
