@@ -218,6 +218,7 @@ NODES: Final = ("NodeList", "node", "host", "machine_id")
 
 _MOST_WITHOUT: Final = 0.01
 _SIZES: Final = ("gpus", "cpus")
+_NODE: Final = "number of the node"
 
 
 def node_column(columns: tuple[str, ...] | list[str], /) -> str | None:
@@ -251,23 +252,23 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     hosts = pl.col(name).cast(pl.String).str.split(",")
     lists = rows.select(name).drop_nulls().unique().with_columns(machine_id=hosts)
     parts = lists.with_columns(n=pl.col("machine_id").list.len()).explode("machine_id")
-    parts = parts.with_columns(node=pl.col("machine_id").rank("dense"))
+    parts = parts.with_columns(**{_NODE: pl.col("machine_id").rank("dense")})
     kind = pl.col("gpu_type") if "gpu_type" in kept else pl.lit(None, pl.String)
     rows = rows.join(parts, on=name).select(
         BEGIN,
         UNTIL,
-        "node",
+        _NODE,
         gpu_type=kind.cast(pl.String),
         **{size: pl.col(size).fill_null(0) / pl.col("n") for size in used},
     )
-    named = rows.group_by("node").agg(pl.col("gpu_type").drop_nulls().mode().sort().first())
-    named = named.join(parts.select("node", "machine_id").unique(), on="node")
+    named = rows.group_by(_NODE).agg(pl.col("gpu_type").drop_nulls().mode().sort().first())
+    named = named.join(parts.select(_NODE, "machine_id").unique(), on=_NODE)
     none = {size: pl.lit(None, pl.Float64) for size in _SIZES if size not in used}
     # what ends at a time makes room for what begins then
     changes = pl.concat(
-        rows.select("node", pl.lit(sign).alias("sign"), pl.col(used) * sign, time=time)
+        rows.select(_NODE, pl.lit(sign).alias("sign"), pl.col(used) * sign, time=time)
         for time, sign in ((BEGIN, 1), (UNTIL, -1))
-    ).sort("node", "time", "sign")
-    in_use = changes.select("node", pl.col(used).cum_sum().over("node"))
-    most = in_use.group_by("node").agg(pl.col(used).max().round(3)).join(named, on="node")
+    ).sort(_NODE, "time", "sign")
+    in_use = changes.select(_NODE, pl.col(used).cum_sum().over(_NODE))
+    most = in_use.group_by(_NODE).agg(pl.col(used).max().round(3)).join(named, on=_NODE)
     return most.with_columns(**none).select(*empty).sort("machine_id")

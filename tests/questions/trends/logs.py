@@ -60,6 +60,33 @@ def with_outage(jobs: pl.DataFrame, start_s: float, hours: float) -> pl.DataFram
     ).with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
 
 
+def sessions(
+    seed: int, *, days: int = 56, per_day: int = 300, users: int = 40, queues: int = 1
+) -> pl.DataFrame:
+    """Draw jobs of 8 in a session of a user, by day and on workdays: a busy cluster with nights."""
+    rng = np.random.default_rng(seed)
+    hour = np.arange(days * 24)
+    rate = (0.3 + np.exp(-(((hour % 24 - 14) / 4.5) ** 2))) * np.where(hour // 24 % 7 >= 5, 0.4, 1)
+    n = per_day * days // 8
+    weight = rng.pareto(1.2, users) + 1
+    user = rng.choice(users, n, p=weight / weight.sum())
+    size = rng.geometric(1 / 8, n)
+    name = rng.integers(0, 4, n)
+    begin = 3600 * (rng.choice(hour, n, p=rate / rate.sum()) + rng.random(n))
+    user, name = np.repeat(user, size), np.repeat(name, size)
+    submit = BEGIN_S + np.repeat(begin, size) + rng.exponential(600, size.sum())
+    level = rng.normal(8.4, 0.9, (users, 4))[user, name]
+    runtime = np.exp(level + rng.normal(0, 0.5, len(level)))
+    start = submit + np.exp(rng.normal(5, 1, len(level)))
+    table = pl.DataFrame(
+        {"user": [f"u{one}" for one in user], "job_name": [f"n{one}" for one in name],
+         "queue": [f"q{one}" for one in rng.integers(0, queues, (users, 4))[user, name]],
+         "submit_s": submit, "start_s": start, "end_s": start + runtime, "runtime_s": runtime,
+         "gpus": 1.0, "status": np.where(rng.random(len(level)) < 0.08, "failed", "completed")}
+    )  # fmt: skip
+    return table.filter(pl.col("end_s") < BEGIN_S + days * DAY_S).sort("submit_s")
+
+
 def slower(jobs: pl.DataFrame, since_s: float, factor: float) -> pl.DataFrame:
     """Lengthen the jobs that start since a time."""
     times = pl.when(pl.col("start_s") >= since_s).then(factor).otherwise(1.0)

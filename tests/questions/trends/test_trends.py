@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.questions.trends.logs import BEGIN_S, DAY_S, slower, stationary, with_outage
+from tests.questions.trends.logs import BEGIN_S, DAY_S, sessions, slower, stationary, with_outage
 from traceana import (
     add_table,
     cluster_utilization,
@@ -90,6 +90,32 @@ def test_a_planted_outage_is_found_to_the_hour() -> None:
     assert found["pvalue"].item() < 0.01
 
 
+def test_a_standstill_of_eight_hours_of_a_busy_cluster_is_found() -> None:
+    at = datetime(2026, 3, 25, 10, tzinfo=UTC).timestamp()
+    jobs = with_outage(sessions(2), at, 8)
+    [row] = outages(jobs, timezone="UTC").rows(named=True)
+    assert row["start_s"] == pytest.approx(at, abs=900)
+    assert row["duration_s"] == pytest.approx(8 * 3600, rel=0.2)
+    assert outages(sessions(2)).is_empty()
+    # without users, only the tail of the gaps is known
+    assert outages(jobs.drop("user")).is_empty()
+
+
+def test_waits_of_one_queue_are_stated_of_it() -> None:
+    since = BEGIN_S + 30 * DAY_S
+    jobs = sessions(2, queues=3)
+    wait = pl.col("start_s") - pl.col("submit_s")
+    late = (pl.col("queue") == "q1") & (pl.col("submit_s") >= since)
+    start = pl.col("submit_s") + pl.when(late).then(3 * wait).otherwise(wait)
+    jobs = jobs.with_columns(start_s=start, end_s=start + pl.col("runtime_s"))
+    [row] = level_changes(jobs, timezone="UTC").filter(measure="wait").rows(named=True)
+    assert (row["queue"], row["user"], row["end_s"]) == ("q1", None, None)
+    assert row["start_s"] == pytest.approx(since, abs=DAY_S)
+    before = jobs.filter(pl.col("queue") == "q1", pl.col("submit_s") < since)
+    assert row["level_rest"] == pytest.approx((before.select(wait).to_series()).median(), rel=0.1)
+    assert row["level"] / row["level_rest"] == pytest.approx(3, rel=0.25)
+
+
 def test_a_planted_regression_is_dated_and_its_interval_has_the_truth() -> None:
     since = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
     jobs = slower(stationary(2, days=120, per_day=300), since, 1.15)
@@ -150,7 +176,8 @@ def test_gpus_are_allocated_down_or_idle() -> None:
         cluster_utilization(jobs)
 
 
-def test_gpus_by_type_are_those_in_use_on_the_nodes_seen(tmp_path: Path) -> None:
+@pytest.mark.parametrize("column", ["NodeList", "node"])
+def test_gpus_by_type_are_those_in_use_on_the_nodes_seen(tmp_path: Path, column: str) -> None:
     # node a has 8 GPUs in use at a time, though no job has more than 4; b is of another type
     jobs = pl.DataFrame(
         {
@@ -160,13 +187,13 @@ def test_gpus_by_type_are_those_in_use_on_the_nodes_seen(tmp_path: Path) -> None
             "runtime_s": [7200.0, 7200.0, 3600.0, 3600.0],
             "gpus": [4.0, 4.0, 4.0, 2.0],
             "gpu_type": ["A", "A", "A", "B"],
-            "NodeList": ["a", "a", "a", "b"],
+            column: ["a", "a", "a", "b"],
             "status": "completed",
         }
     )
     store = tmp_path / "store"
-    named = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != "NodeList")
-    mapping = f'[trace]\nkeep = ["NodeList"]\n[jobs]\n{named}\n'
+    named = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != column)
+    mapping = f'[trace]\nkeep = ["{column}"]\n[jobs]\n{named}\n'
     add_table(jobs, trace="mine", table="jobs", store=store, mapping=mapping)
     trace = open_store(store).trace("mine")
     assert nodes_seen(trace).select("machine_id", "gpu_type", "gpus").rows() == [
@@ -213,15 +240,23 @@ def test_a_regression_is_also_stated_without_a_user_of_most_jobs() -> None:
     assert row["ci_low"] < 0.4 < row["ci_high"]
 
 
-def _with_name(jobs: pl.DataFrame, since_s: float | None, factor: float) -> pl.DataFrame:
+def _with_name(
+    jobs: pl.DataFrame,
+    since_s: float | None,
+    factor: float,
+    *,
+    user: str = "ann",
+    sigma: float = 0.12,
+    seed: int = 7,
+) -> pl.DataFrame:
     """Add four jobs a day of one user and name whose runtimes change at a time."""
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(seed)
     start = BEGIN_S + DAY_S * np.sort(rng.uniform(0, 90, 360))
-    runtime = np.exp(rng.normal(9, 0.12, 360))
+    runtime = np.exp(rng.normal(9, sigma, 360))
     if since_s is not None:
         runtime *= np.where(start >= since_s, factor, 1.0)
     own = pl.DataFrame(
-        {"user": "ann", "job_name": [f"nightly-{one}" for one in range(360)], "gpus": 4.0,
+        {"user": user, "job_name": [f"nightly-{one}" for one in range(360)], "gpus": 4.0,
          "job_id": [f"n{one}" for one in range(360)], "status": "completed",
          "submit_s": start - 60, "start_s": start, "end_s": start + runtime, "runtime_s": runtime}
     )  # fmt: skip
@@ -240,6 +275,16 @@ def test_a_regression_of_one_name_of_a_user_is_stated_as_theirs() -> None:
     # jobs that began on the last days may not have ended
     kept = jobs.filter(pl.col("user") == "ann", pl.col("start_s") < BEGIN_S + 89 * DAY_S)
     assert row["n"] + row["n_rest"] == pytest.approx(kept.height, abs=8)
+
+
+def test_a_regression_of_two_users_is_stated_of_both() -> None:
+    since = BEGIN_S + 55 * DAY_S
+    both = _with_name(_with_name(stationary(6), since, 1.15), since, 1.15, user="bob", sigma=0.2)
+    found = level_changes(both, timezone="UTC").filter(measure="runtime")
+    assert sorted(found["user"]) == ["ann", "bob"]
+    assert found["start_s"].to_list() == [pytest.approx(since, abs=5 * DAY_S)] * 2
+    alone = _with_name(_with_name(stationary(6), since, 1.15), None, 1.0, user="bob", sigma=0.2)
+    assert level_changes(alone, timezone="UTC")["user"].to_list() == ["ann"]
 
 
 def test_a_change_of_all_jobs_is_not_that_of_one_name() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -44,8 +45,18 @@ _SHORTEST: Final = {"runtime": 3, "failure rate": 3, "wait": 3, "demand": 7}
 _NOTICED: Final = {"runtime": 0.0, "failure rate": 0.0, "wait": 0.5, "demand": 0.2}
 """Days of a stretch, and its change, that are reported."""
 _MOST_NAMES: Final = 20
-_LEAST: Final = 0.05
-"""Names of jobs that are tested one by one, those with the most GPU-hours, and least change."""
+"""Queues, and names of jobs, that are tested one by one: those with the most GPU-hours."""
+_SETS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "runtime": (("queue",), ("user", "name")),
+    "failure rate": (("queue",),),
+    "wait": (("queue",),),
+    "demand": (),
+}
+_COLUMNS: Final = {"queue": "queue", "user": "user", "name": "job_name"}
+_OWN: Final = {"runtime": np.log1p(0.05), "failure rate": 0.03, "wait": np.log1p(0.5)}
+"""Least change of a set of jobs."""
+_HALF: Final = 2.0
+"""Jobs of a stratum and day that have half of the most weight."""
 _GROUPS: Final = 20
 _ONSET: Final = 6.6
 _T_95: Final = 2.09
@@ -65,22 +76,24 @@ def level_changes(
 ) -> pl.DataFrame:
     """Find stretches of days with other runtimes, failures, waits or demand.
 
-    Jobs are comparable by user (else account), job_name and gpus, or cpus: a stratum. Numbers at
-    the end of a name with fewer than 5 jobs are left out, then all of them, then the name. The
-    days' series is the mean over strata of the day's median log runtime of successes (or failure
-    rate, without time and memory limits), minus the stratum's; a stratum counts once a day, however
-    many jobs it has. Of the wait, strata are queue and size, and the value the log of the wait plus
-    a minute; the demand is that of all jobs by overlap with the day. Both leave out outages and the
-    day after them.
+    Jobs are comparable by user (else account), job_name, queue and gpus, or cpus: a stratum.
+    Numbers at the end of a name with fewer than 5 jobs are left out, then all of them, then the
+    name. The days' series is the mean over strata of the day's median log runtime of successes (or
+    failure rate, without time and memory limits), minus the stratum's; n jobs of a stratum and day
+    have the weight n / (n + 2). Of the wait, strata are queue and size, and the value its log, a
+    minute added; the demand is that of all jobs by overlap with the day. Both leave out outages and
+    the day after them.
 
     Deviating segments are found by circular binary segmentation, against resampled AR(1) series of
     days as alike as the observed ones, at p below 0.01: at most 3 of each measure, of 3 days or
     more (demand: 7). Waits that change by less than a half, demand that changes by less than a
     fifth, and changes of fewer than 30 comparable jobs are left out. A segment at the beginning is
-    stated as a change from its end on. Before that, the 20 names of a user's jobs with the most
-    GPU-hours are tested one by one for other runtimes (ranks of days; p below 0.01 over all 20): a
-    change of 5 % or more, of which other jobs have less than half, has a row of its own, and these
-    jobs are left out of the rest.
+    stated as a change from its end on. Before that, queues, and of runtimes the 20 names of a
+    user's jobs with the most GPU-hours, are tested one by one (ranks of days; p below 0.01 over all
+    queues, or names). A change of 5 % or more (of waits a half, of failure rates 3 percentage
+    points), of which other jobs have less than half, has a row of its own, and these jobs are left
+    out of the rest. That of a queue is not of one user alone. Once such a change is found, other
+    names (queues) are tested for one on the same days: several users may have it.
 
     The change is the mean over strata with jobs on both sides, weighted by their days; of runtimes
     the median, in which a job that reached its time limit counts as longer. Intervals are by a
@@ -134,15 +147,14 @@ def segments(
     found first, and these jobs are left out of the others.
     """
     changes: list[dict[str, Any]] = []
-    if measure == "runtime":
-        changes, data = _own_changes(*data, edges, timezone)
+    for by in _SETS[measure]:
+        own, data = _own_changes(data, (edges, timezone), measure, generator, by)
+        changes += own
     cells, rows = data
     n_before = len(changes)
     edges_are_days = len(edges) > 2 and edges[2] - edges[1] < 2 * DAY_S
     while len(changes) < n_before + _MOST_CHANGES:
-        middle = pl.col("value") - pl.col("value").mean().over("stratum")
-        several = cells.filter(pl.len().over("stratum") > 1).with_columns(value=middle)
-        days = several.group_by("day").agg(value=pl.col("value").mean(), w=pl.len()).sort("day")
+        days = _days(_centered(cells.filter(pl.len().over("stratum") > 1)))
         if days.height < FEWEST_DAYS:
             break
         values, weights = days["value"].to_numpy(), np.sqrt(days["w"].to_numpy())
@@ -165,6 +177,20 @@ def segments(
         inside = pl.col("day").is_between(low, high)
         cells = cells.with_columns(pl.col("value") - pl.when(inside).then(shift).otherwise(0))
     return changes
+
+
+def _centered(cells: pl.DataFrame) -> pl.DataFrame:
+    """Return cells minus the mean of their stratum, with their weight: one of few jobs has less."""
+    value, w = pl.col("value"), pl.col("w")
+    cells = cells.with_columns(w=pl.col("n") / (pl.col("n") + _HALF))
+    middle = (value * w).sum().over("stratum") / w.sum().over("stratum")
+    return cells.with_columns(value - middle)
+
+
+def _days(cells: pl.DataFrame) -> pl.DataFrame:
+    """Return the weighted mean of each day over strata, in order, and the sum of the weights."""
+    value, w = pl.col("value"), pl.col("w")
+    return cells.group_by("day").agg(value=(value * w).sum() / w.sum(), w=w.sum()).sort("day")
 
 
 def _dated(
@@ -192,60 +218,108 @@ def _dated(
 
 
 def _own_changes(
-    cells: pl.DataFrame,
-    rows: pl.DataFrame,
-    edges: NDArray[Any],
-    timezone: str | None,
+    data: tuple[pl.DataFrame, pl.DataFrame],
+    clock: tuple[NDArray[Any], str | None],
+    measure: str,
+    generator: np.random.Generator,
+    by: tuple[str, ...],
 ) -> tuple[list[dict[str, Any]], tuple[pl.DataFrame, pl.DataFrame]]:
-    """Find names of a user whose runtimes change and those of other jobs do not; with the rest."""
-    named = rows.drop_nulls(["user", "name"]).select("stratum", "user", "name").unique()
-    middle = pl.col("value") - pl.col("value").mean().over("stratum")
-    several = cells.with_columns(value=middle).join(named, on="stratum")
+    """Find sets of jobs (of a queue; of a user and name) that change and others not; with the rest.
+
+    A set that changes at the same time as one that was found is tested for this time alone.
+    """
+    cells, rows = data
+    several = _centered(cells).join(
+        rows.select("stratum", "user", "name", "queue").unique("stratum"), on="stratum"
+    )
     days, jobs = pl.col("day").n_unique(), pl.col("n").sum()
-    sums = several.group_by("user", "name").agg(days=days, jobs=jobs, h=pl.col("gpu_hours").sum())
+    sums = (
+        several.drop_nulls(by).group_by(by).agg(days=days, jobs=jobs, h=pl.col("gpu_hours").sum())
+    )
     sums = sums.filter(pl.col("days") >= FEWEST_DAYS, pl.col("jobs") >= 2 * _FEWEST_CHANGED)
-    order = sums.sort("h", "jobs", "user", "name", descending=True).head(_MOST_NAMES)
-    changes = []
-    for user, name in order.select("user", "name").iter_rows() if order.height > 1 else ():
-        mine = (pl.col("user") == user) & (pl.col("name") == name)
-        series = (
-            several.filter(mine).group_by("day").agg(pl.col("value").mean(), w=jobs).sort("day")
-        )
-        values, weights, place = (series[column].to_numpy() for column in ("value", "w", "day"))
-        weights = np.sqrt(weights)
-        segment = deviating_ranks(values, min_length=_WEEK)
-        p = segment.pvalue * order.height
-        if p >= ALPHA:
-            continue
-        segment, days_of = segment._replace(pvalue=p), (place, values, weights)
-        low, high, dates = _dated(days_of, segment, (edges, timezone), _WEEK)
+    order = sums.sort("h", "jobs", *by, descending=True).head(_MOST_NAMES).select(by).rows()
+    series: dict[tuple[Any, ...], _Series] = {}
+    for key in order if len(order) > 1 else ():
+        mine = pl.all_horizontal(pl.col(name) == value for name, value in zip(by, key, strict=True))
+        place, values, w = _days(several.filter(mine)).select("day", "value", "w").to_numpy().T
+        series[key] = _Series(mine, place.astype(np.int64), values, np.sqrt(w))
+    found: dict[tuple[Any, ...], tuple[int, int, dict[str, Any]]] = {}
+    for key, one in series.items():
+        segment = deviating_ranks(one.values, min_length=_WEEK)
+        p = segment.pvalue * len(order)
+        if p < ALPHA:
+            days_of = one.place, one.values, one.weights
+            found[key] = _dated(days_of, segment._replace(pvalue=p), clock, _WEEK)
+
+    def change_of(key: tuple[Any, ...]) -> dict[str, Any] | None:
+        (low, high, dates), mine = found[key], series[key].mine
+        own = pl.col("stratum").is_in(several.filter(mine)["stratum"].unique().implode())
+        row = _estimate((cells.filter(own), rows.filter(own)), (low, high), measure, generator)
+        # those that change too are no others, unless most do
+        others = several.filter(~mine)
+        rest = others.filter(*(~series[other].mine for other in found if other != key))
+        sides = [others, rest] if 2 * rest.height > several.height else [others]
         inside = pl.col("day").is_between(low, high)
-        of_name = rows.filter(mine)
-        change = _of_medians(of_name, inside)
-        n, n_rest = (
-            of_name.filter(side & ~pl.col("is_limit")).height for side in (inside, ~inside)
-        )
-        others = several.filter(~mine).group_by(inside=inside).agg(pl.col("value").mean())
-        means = dict(others.select("inside", "value").iter_rows())
-        common = means.get(True, 0.0) - means.get(False, 0.0)
-        if change is None or min(n, n_rest) < _FEWEST_CHANGED:
-            continue
-        if abs(change[0] - common) < abs(change[0]) / 2 or abs(change[0]) < np.log1p(_LEAST):
-            continue
-        effect, low_end, high_end = (float(np.expm1(of_shift)) for of_shift in change)
-        level, rest = _levels(of_name, inside, "runtime")
-        strata = of_name["stratum"].unique()
-        changes.append(
-            {"measure": "runtime", "user": user, "job_name": name}
-            | dates
-            | {"effect": effect, "ci_low": low_end, "ci_high": high_end, "level": level}
-            | {"level_rest": rest, "n": n, "n_rest": n_rest, "strata": strata.len(), "note": None}
-            | {"gpu_hours": float(several.filter(mine & inside)["gpu_hours"].sum())}
-        )
-        left = ~pl.col("stratum").is_in(strata.implode())
-        cells, rows = cells.filter(left), rows.filter(left)
-    changes.sort(key=lambda row: -row["gpu_hours"] * abs(row["effect"]))
-    return changes[:_MOST_CHANGES], (cells, rows)
+        if row is None or not _is_own(row, measure, [_shift(each, inside) for each in sides]):
+            return None
+        if by == ("queue",) and measure != "wait" and _is_of_one(several.filter(mine), inside):
+            return None
+        names = {_COLUMNS[name]: value for name, value in zip(by, key, strict=True)}
+        return {"measure": measure} | names | dates | row
+
+    changes = {key: row for key in found if (row := change_of(key)) is not None}
+    for leader, (key, one) in product([*changes], series.items()):
+        if key not in found:  # it may change at the same time, which is one test
+            low, high, dates = found[leader]
+            ends = np.searchsorted(one.place, [low, high + 1])
+            segment = deviating_ranks(one.values, segment=(int(ends[0]), int(ends[1])))
+            p = segment.pvalue * len(order) * len(changes)
+            if p < ALPHA:
+                found[key] = low, high, dates | {"pvalue": p}
+                row = change_of(key)
+                changes |= {} if row is None else {key: row}
+    for key in changes:
+        gone = several.filter(series[key].mine)["stratum"].unique().implode()
+        cells, rows = (each.filter(~pl.col("stratum").is_in(gone)) for each in (cells, rows))
+    stated = sorted(changes.values(), key=lambda row: -row["gpu_hours"] * abs(row["effect"]))
+    return stated[: 2 * _MOST_CHANGES], (cells, rows)
+
+
+class _Series(NamedTuple):
+    """Days of a set of jobs: which they are, day, mean over strata, and weight."""
+
+    mine: pl.Expr
+    place: NDArray[Any]
+    values: NDArray[Any]
+    weights: NDArray[Any]
+
+
+def _is_own(row: dict[str, Any], measure: str, commons: list[float]) -> bool:
+    """Return whether a change is noticed, and that of other jobs is neither like it nor half."""
+    row.pop("shift")
+    ends = np.array([row[name] for name in ("ci_low", "effect", "ci_high")])
+    least, shift, most = ends if measure == "failure rate" else np.log1p(ends)
+    if min(row["n"], row["n_rest"]) < _FEWEST_CHANGED or abs(shift) < _OWN[measure]:
+        return False
+    return not any(
+        least <= common <= most or abs(shift - common) < abs(shift) / 2 for common in commons
+    )
+
+
+def _shift(cells: pl.DataFrame, inside: pl.Expr) -> float:
+    """Return the difference of the means of cells within and outside of some days; 0 without."""
+    sides = (cells.filter(side)["value"].mean() for side in (inside, ~inside))
+    within, outside = (float(side) if side is not None else np.nan for side in sides)  # type: ignore[arg-type]
+    return float(np.nan_to_num(within - outside))
+
+
+def _is_of_one(cells: pl.DataFrame, inside: pl.Expr) -> bool:
+    """Return whether a change is that of one user: of the others it is less than half."""
+    users = cells["user"].value_counts(sort=True)
+    most = cells.filter(pl.col("user").eq_missing(users["user"][0]))
+    others = cells.filter(pl.col("user").ne_missing(users["user"][0]))
+    whole, rest = _shift(most, inside), _shift(others, inside)
+    return bool(rest * _shift(cells, inside) <= 0 or abs(rest) < abs(whole) / 2)
 
 
 def _date(time_s: float, timezone: str | None) -> str:

@@ -68,7 +68,7 @@ _NOTICED: Final = 0.05
 _ALPHA: Final = 0.05
 _TYPED: Final = 0.95
 """Least fraction of the use that must have a GPU type for a statement by type."""
-_COMPARABLE: Final = {"user": "user", "job_name": "name"}
+_COMPARABLE: Final = {"user": "user", "job_name": "name", "queue": "queue"}
 _WORDS: Final = {
     "runtime": "median runtime of comparable jobs",
     "failure rate": "failure rate of comparable jobs",
@@ -163,13 +163,14 @@ def _blocks(found: Found, trace: Trace) -> Iterator[Block]:
         )
     if found.changes.height:
         left = {"start_s", "level", "level_rest"}  # the sentences have them
-        left |= {name for name in ("user", "job_name") if not found.changes[name].count()}
+        names = ("user", "job_name", "queue")
+        left |= {name for name in names if not found.changes[name].count()}
         yield result_table(
             found.changes,
             LevelChanges,
             caption=f"Changes of level of comparable jobs. {title}",
             columns=[name for name in found.changes.columns if name not in left],
-            null={"user": "", "job_name": ""},
+            null=dict.fromkeys(names, ""),
         )
     if found.drift.height:
         caption = f"Drift of comparable jobs: linear change per week. {title}"
@@ -307,6 +308,8 @@ def _what_changed(row: dict[str, Any], size: float, *, worse: bool) -> str:
     measure, what = row["measure"], _WORDS[row["measure"]]
     if row["user"] is not None:
         what = f"median runtime of {row['job_name']} jobs of {row['user']}"
+    elif row["queue"] is not None:
+        what += f" in queue {row['queue']}"
     if measure == "failure rate":
         return f"{what} {100 * size:.2g} percentage points {'higher' if worse else 'lower'}"
     if measure == "wait":
