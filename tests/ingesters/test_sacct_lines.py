@@ -8,6 +8,7 @@ import pytest
 
 from tests.ingesters.conftest import Write
 from tests.ingesters.test_sacct import one, read
+from traceana.errors import SourceError
 from traceana.ingesters.readers import sacct_lines
 from traceana.ingesters.readers.csv import Block
 from traceana.ingesters.readers.sacct_lines import Layout
@@ -129,3 +130,10 @@ def test_blank_lines_before_the_header_are_no_rows(
     assert ledger.entries[0].rows_read == 2
     rejected = Store(tmp_path / "store").scan_rejected("log", "jobs").collect()
     assert rejected.select("line", "row").rows() == [(2 + blank.count("\n") + 1, 2)]
+
+
+def test_a_table_with_times_of_other_names_is_no_log_of_sacct(write: Write, tmp_path: Path) -> None:
+    header = "JobID,User,Partition,State,GPUs,Submit Time,End Time"
+    folder = write("log.txt", f"{header}\n1,eva,short,COMPLETED,8,2026-01-01,2026-01-02\n")
+    with pytest.raises(SourceError, match="traceana map"):
+        read(folder, tmp_path / "store")

@@ -146,4 +146,5 @@ def _units_of_block(
     longest, allowed = int(np.ceil(max(lengths))), max(n // MIN_BLOCKS, 1)
     note = "dependence lasts longer than a tenth of the span: intervals are too narrow"
     r = float(np.fmax.reduce(correlations))
-    return min(longest, allowed), r, note if longest > 2 * allowed else None
+    # lengths that are needed are underestimated: see the page on error rates
+    return min(longest, allowed), r, note if longest > 1.5 * allowed else None

@@ -32,6 +32,16 @@ _SHAPES: Final[dict[str, str]] = {
 """Forms of fields that are not empty; X is the separator."""
 _ID: Final = _SHAPES["JobID"]
 _KNOWN: Final = {*_SHAPES, *_FREE_TEXT}
+_SPANS: Final = {
+    "Submit",
+    "Eligible",
+    "Start",
+    "End",
+    "Elapsed",
+    "ElapsedRaw",
+    "CPUTime",
+    "CPUTimeRAW",
+}
 _FEWEST_KNOWN: Final = 3
 _NO_ID: Final = "JobID|not_a_job_id"
 _MOST_LINES: Final = 100  # of one record
@@ -62,8 +72,11 @@ def find_layout(file: CsvFile, /) -> Layout | None:
     if matched is None:
         return None
     names = _names(text.split(matched[1]))
-    if "JobID" not in names or len(_KNOWN & set(names)) < _FEWEST_KNOWN:
+    own = {name for name in names if not name.startswith("\0")}
+    if "JobID" not in own or len(_KNOWN & own) < _FEWEST_KNOWN:
         return None
+    if not own & _SPANS and own - _KNOWN:
+        return None  # times have other names: a table of another system with some of the same
     if len(names) != len(set(names)):
         raise SourceError(f"{file.where}: its header names a field more than once")
     if len(names) > _MOST_FIELDS:

@@ -205,13 +205,16 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         cohort.trace.once(incidence_difference, by, pair, _DAY_S, same) for same in (False, True)
     )
     difference, low, high = (100 * value for value in crude or ())
-    verdict = "The difference is inconclusive" if low < 0 < high else "They differ"
+    verdict = ", which is inconclusive" if low < 0 < high else ""
     named = [incidence_of(row, by, "incidence") for row in largest]
-    within = duration(_DAY_S)
+    heading = (
+        f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
+        f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within "
+        f"{duration(_DAY_S)}"
+    )
     finding = (
-        f"{cohort.title}: {cohort.noun} that failed within {within}, by "
-        f"{in_sentence(key_heading(by))}. {'. '.join(named)}. "
-        f"{verdict}: {difference:.1f} percentage points (95 % CI {low:.1f} to {high:.1f})."
+        f"{heading}: a difference of {difference:.1f} percentage points "
+        f"(95 % CI {low:.1f} to {high:.1f}){verdict}. {'. '.join(named)}."
     )
     ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
     if ended.null_count() > MOST_UNTIMED * ended.len():
@@ -219,10 +222,6 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
             f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed "
             f"{cohort.noun} have no runtime and are excluded."
         )
-    heading = (
-        f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
-        f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within {within}"
-    )
     if equal:
         of_equal, *ends = (100 * value for value in equal)
         finding += f" With the same GPUs: {of_equal:.1f} (95 % CI {ends[0]:.1f} to {ends[1]:.1f})."
