@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,6 @@ from traceana import (
     workload_summary,
 )
 from traceana.cohorts.cohort import form_cohort
-from traceana.ingesters import add_table
 from traceana.questions.recurring.analyze import grouped_jobs
 from traceana.questions.runtimes.ratio import ratio_tables
 from traceana.questions.stragglers.analyze import cov_by_job, stragglers, worker_samples
@@ -54,6 +52,27 @@ from traceana.questions.workload.analyze import describe_workload, weekdays_and_
 from traceana.questions.workload.analyze_consumers import describe_consumers
 from traceana.store import Trace
 
+# the same with groups: the script asks Spark both, the tests the latter
+WITHOUT_GROUPS = {
+    f"{name}, all"
+    for name in (
+        "runtime_by",
+        "variance_share",
+        "failure_rates",
+        "interarrivals",
+        "interarrival_curve",
+        "job_quantiles",
+        "size_distribution",
+        "concentration",
+        "lorenz_curve",
+        "gpu_demand",
+        "summarize_runtime_ratio",
+        "queueing_delay",
+        "mean_by_value",
+        "joint_counts",
+        "rows_at_risk",
+    )
+}
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     **QUESTIONS,
     **COMPARISONS,
@@ -156,18 +175,14 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[..., pl.DataFrame]]] = {
 }
 
 
-# those that an engine reduces; docs/scripts/engine_parity.py asks all of real tables
-REAL = ("iteration_cov", "detect_stragglers", "summarize_cov", "workload_summary", "runtime_by")
-
-
-def write_own(store: Path) -> None:
-    """Add a trace of jobs and one of worker samples, with ties, missing values and a time zone."""
+def own_jobs() -> pl.DataFrame:
+    """Return jobs with ties and missing values."""
     n, draw = 400, np.random.default_rng(3)
     submit = 1_583_000_000 + np.sort(draw.integers(0, 60 * 86_400, n) // 600 * 600.0)
     start = submit + draw.integers(0, 900, n)
     runtime = np.floor(draw.lognormal(6, 2, n)) + 1
     gpus = draw.choice([0, 0.5, 1, 2, 8], n)
-    jobs = pl.DataFrame(
+    return pl.DataFrame(
         {
             "job_id": [f"job-{i}" for i in range(n)],
             "user": draw.choice([f"u{i}" for i in range(30)], n),
@@ -184,7 +199,11 @@ def write_own(store: Path) -> None:
             "cpu_time_s": runtime * gpus,
         }
     ).with_columns(pl.when(pl.int_range(n) % 9 > 0).then("start_s").alias("start_s"))
-    add_table(jobs, trace="own", table="jobs", store=store)
+
+
+def own_samples() -> pl.DataFrame:
+    """Return worker samples of three jobs, of which one has a straggler, in no order."""
+    draw = np.random.default_rng(4)
     step, job, rank = (axis.ravel() for axis in np.mgrid[:60, :3, :4])
     slow = np.where((job == 1) & (rank == 2), 2.0, 1.0)
     samples = pl.DataFrame(
@@ -195,14 +214,16 @@ def write_own(store: Path) -> None:
             "batch_time": slow * draw.lognormal(0, 0.1, step.size),
         }
     )
-    shuffled = samples.sample(fraction=1, shuffle=True, seed=2)
-    add_table(shuffled, trace="own", table="worker_samples", store=store)
+    return samples.sample(fraction=1, shuffle=True, seed=2)
 
 
 # what a report reduces of jobs and worker samples
 OWN: dict[str, Callable[[Trace], Any]] = {
-    "workload": describe_workload,
-    "weekdays": weekdays_and_waits,
+    # the first computes the second, and keeps it
+    "workload": lambda trace: {
+        "days": weekdays_and_waits(trace),
+        "jobs": trace.once(describe_workload),
+    },
     "consumers": describe_consumers,
     "cohort": form_cohort,
     "requested": requested_used,

@@ -1,4 +1,4 @@
-"""A report by a standalone cluster: a master and two workers, as processes of this machine."""
+"""A report by a standalone cluster: a master, a worker and two executors, each a process."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.generator import write_sample
-from tests.spark.questions import write_own
+from tests.spark.questions import own_samples
 from tests.spark.test_session import ABSENT
-from traceana.ingesters import ingest
+from traceana.ingesters import add_table
 from traceana.report import build_report
 
-SECTIONS = "task-runtimes,requested-used,variation"
+SECTION = "variation"
 JAVA = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions "
     "-XX:-BytecodeVerificationRemote"
@@ -32,6 +31,7 @@ ENVIRONMENT = {
     "SPARK_DAEMON_MEMORY": "256m",
     # as in test_session.py: for a few small queries
     "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m "
+    "--conf spark.executor.cores=1 "
     "--conf spark.sql.shuffle.partitions=2 "
     "--conf spark.sql.adaptive.enabled=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN "
     "--conf spark.sql.codegen.wholeStage=false "
@@ -67,74 +67,49 @@ def running(log: Path, told: str, *command: str) -> Iterator[str]:
         process.wait()
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command,
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    """Address of a master whose worker runs an executor on each of two cores."""
+    options = ("--host", "127.0.0.1", "--webui-port", "0")
+    with ExitStack() as parts:
+        address = parts.enter_context(
+            running(
+                tmp_path / "master",
+                r"spark://127\.0\.0\.1:\d+",
+                *("org.apache.spark.deploy.master.Master", *options, "--port", "0"),
+            )
+        )
+        parts.enter_context(
+            running(
+                tmp_path / "worker",
+                "Successfully registered with master",
+                *("org.apache.spark.deploy.worker.Worker", *options, "--cores", "2"),
+                *("--memory", "2g", "--work-dir", str(tmp_path / "work"), address),
+            )
+        )
+        yield address
+
+
+def test_two_executors_give_the_report_that_polars_gives(master: str, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    add_table(own_samples(), trace="own", table="worker_samples", store=store)
+    # a machine that has much to do starts an executor slowly
+    patient = "from traceana.store import spark; spark._WORKER_S = 900"
+    code = f"{patient}; from traceana.cli import main; main()"
+    command = [sys.executable, "-c", code, "report", "--store", str(store)]
+    only = ["--only", SECTION, "--format", "md"]
+    by_spark = ["--engine", "spark", "--master", master, "--out", str(tmp_path / "spark")]
+    done = subprocess.run(
+        [*command, *only, *by_spark],
         env=os.environ | ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
         timeout=1800,
     )
-
-
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a master that has no worker yet."""
-    with running(
-        tmp_path_factory.mktemp("master") / "log",
-        r"spark://127\.0\.0\.1:\d+",
-        *("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0"),
-        *("--webui-port", "0"),
-    ) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def workers(master: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
-    """The folders in which the master's two workers keep what they ran."""
-    folders = [tmp_path_factory.mktemp("worker") for _ in range(2)]
-    with ExitStack() as parts:
-        for folder in folders:
-            parts.enter_context(
-                running(
-                    folder / "log",
-                    "Successfully registered with master",
-                    *("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1"),
-                    *("--cores", "1", "--memory", "1g", "--webui-port", "0"),
-                    *("--work-dir", str(folder), master),
-                )
-            )
-        yield folders
-
-
-def test_a_master_without_workers_is_told(master: str) -> None:
-    soon = "from traceana.store import spark; spark._WORKER_S = 1"
-    done = run(sys.executable, "-c", f"{soon}; spark.open_spark({master!r})")
-    *_, last = done.stderr.splitlines()
-    assert last == (
-        f"traceana.errors.TraceanaError: no worker of {master} is free: start one, or wait for "
-        "another's"
-    )
-
-
-def test_two_workers_give_the_report_that_polars_gives(
-    master: str, workers: list[Path], tmp_path: Path
-) -> None:
-    store = tmp_path / "store"
-    files = write_sample(tmp_path / "files", scale=0.001, seed=5, traces="alibaba-pai-2020")
-    ingest(files, store=store)
-    write_own(store)
-    # a machine that has much to do starts an executor slowly
-    patient = "from traceana.store import spark; spark._WORKER_S = 900"
-    code = f"{patient}; from traceana.cli import main; main()"
-    command = [sys.executable, "-c", code, "report", "--store", str(store)]
-    only = ["--only", SECTIONS, "--format", "md"]
-    by_spark = ["--engine", "spark", "--master", master, "--out", str(tmp_path / "spark")]
-    done = run(*command, *only, *by_spark)
     assert done.returncode == 0, done.stderr
     assert "WARN" not in done.stderr
     assert "log4j" not in done.stderr
-    polars = build_report(store, only=SECTIONS, formats="md", out=tmp_path / "polars")
+    polars = build_report(store, only=SECTION, formats="md", out=tmp_path / "polars")
     assert (tmp_path / "spark" / "index.md").read_text() == polars.read_text()
-    assert all(list(folder.glob("app-*")) for folder in workers)
+    assert len(list(tmp_path.glob("work/app-*/*"))) == 2
