@@ -65,6 +65,14 @@ def test_nvidia_smi_without_units_and_in_a_time_zone(write: Write, tmp_path: Pat
     )  # fmt: skip
 
 
+def test_nvidia_smi_with_unix_times_and_a_named_index(write: Write, tmp_path: Path) -> None:
+    text = "timestamp,gpu_index,utilization.gpu [%]\n1772438400,0,45\n1772438400.5,1,0\n"
+    rows, _ = read(write("n7.csv", text) / "n7.csv", tmp_path / "store")
+    assert rows.select("gpu", "time_s", "utilization").rows() == [
+        ("0", 1772438400.0, 0.45), ("1", 1772438400.5, 0.0),
+    ]  # fmt: skip
+
+
 def test_dcgmi_samples_without_a_time_are_a_second_apart(write: Write, tmp_path: Path) -> None:
     rows, entry = read(write("node02.log", DCGMI) / "node02.log", tmp_path / "store")
     assert not entry.rejected

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
+
 import traceana
 from tests.questions.utilization.test_gpu_samples import JOBS, SAMPLES
 from traceana.report import build_report
@@ -22,3 +24,13 @@ def test_the_section_names_users_and_jobs(tmp_path: Path) -> None:
     assert "eva had the most idle GPU-hours, 0.5 of 1.0" in page
     assert "| eva | 1 | 120 | 0 | 0 | 1.0 | 0.5 | 50.0 % | 40.0 % |" in page
     assert "| no job, or several | 1 | 120 |" in page
+
+
+def test_without_users_the_idle_job_is_an_alert(tmp_path: Path) -> None:
+    minutes = pl.DataFrame({"time_s": [60.0 * minute for minute in range(60)]})
+    jobs = pl.DataFrame({"gpu": ["0", "1"], "job_id": ["busy", "idle"], "utilization": [0.9, 0.0]})
+    samples = minutes.join(jobs, how="cross").with_columns(machine_id=pl.lit("n1"))
+    store = tmp_path / "data"
+    traceana.add_table(samples, trace="mine", table="gpu_samples", store=store)
+    page = build_report(store, out=tmp_path / "out", only="gpu-samples", formats="md").read_text()
+    assert "- Job idle left 100 % of 1.0 GPU-hours idle" in page

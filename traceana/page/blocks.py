@@ -284,11 +284,22 @@ def _split_tall(lead: tuple[Block, ...]) -> tuple[tuple[Block, ...], list[Block]
     return (*lead[:place], opened, *lead[place + 1 :]), [Gallery((others,))]
 
 
+def _capital(first: re.Match[str]) -> str:
+    return first[1].upper()
+
+
 def drop_name(content: Content, name: str, /) -> Content:
     """Return the content without the name of the only trace of a page."""
     escaped = re.escape(name)
     patterns = (
-        (re.compile(rf"^{escaped}(?:: |, a (?=sample of ))(.)"), lambda match: match[1].upper()),
+        # a name such as llm-7b, which may come first, keeps its small letter
+        (
+            re.compile(
+                rf"^{escaped}(?:: |, a (?=sample of ))(\w)(?=[a-z]*(?:[\s,:;]|\.?(?:\s|$)))"
+            ),
+            _capital,
+        ),
+        (re.compile(rf"^{escaped}(?:: |, a (?=sample of ))"), lambda _: ""),
         (re.compile(rf" in {escaped}(?= \(|\.|,|$)"), lambda _: ""),
         (re.compile(rf"\. {escaped}(?=\.|$)"), lambda _: ""),
         (re.compile(rf" \({escaped}\)"), lambda _: ""),

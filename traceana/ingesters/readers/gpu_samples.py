@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _MAPPING: Final = own_mapping("gpu_samples")
 _COLUMNS: Final = ("machine", "gpu", "time", "utilization", "memory_gib", "power_w", "job")
 _SMI_NEEDS: Final = ("timestamp", "utilization.gpu")
+_EPOCH: Final = re.compile(r"\d{9,11}(?:\.\d+)?")
+"""A Unix time, instead of a date."""
 _SMI_FIELDS: Final[dict[str, list[str]]] = {
     column: fields.split() for column, fields in own_table("formats")["nvidia_smi"].items()
 }
@@ -73,7 +75,12 @@ def _open_smi(file: CsvFile, _timezone: str) -> Rows:
                 row[column] = value.replace("/", "-") if column == "time" else value
         return row
 
-    return Rows(_COLUMNS, partial(line_blocks, file, parse))
+    rows = (line.split(",") for line in first_lines(file))
+    times = [cells[places["time"]].strip() for cells in rows if len(cells) == len(names)]
+    numeric = any(_EPOCH.fullmatch(time) for time in times[:2])  # a heading may come first
+    return Rows(
+        _COLUMNS, partial(line_blocks, file, parse), {"time": pl.Float64()} if numeric else {}
+    )
 
 
 def _in_unit(value: str, unit: str) -> str:
@@ -102,7 +109,6 @@ _DCGM_FIELDS: Final = {
 """Short names of DCGM's fields that each column is taken from, the first one there, with factor."""
 _HEADING: Final = re.compile(r"(.*?)#\s*Entity\s+(.+)", re.IGNORECASE)
 _ROW: Final = re.compile(r"(.*?)\b(?:GPU|GPU-I)\s+(\d+)\s+(\S.*)")
-_EPOCH: Final = re.compile(r"\d{9,11}(?:\.\d+)?")
 
 
 def _dcgm_heading(file: CsvFile) -> list[str]:

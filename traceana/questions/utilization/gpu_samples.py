@@ -208,23 +208,20 @@ def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
     return at.select("machine_id", "time_s", "jobs_at_once", "running")
 
 
-SHOWN_GROUPS: Final = 10  # users with the most idle GPU-hours, and jobs with the most GPU-hours
+SHOWN_GROUPS: Final = 10  # users and jobs with the most idle GPU-hours
 
 
 def analyze_gpu_samples(trace: Trace, /) -> dict[str, pl.DataFrame]:
-    """Return the usage of GPUs (key ""), and by job and user where it is known whose they are."""
+    """Return the usage of GPUs (key ""), and by user and job_id where these are known."""
     samples, options = trace.frame("gpu_samples"), dict[str, Any]()
     if trace.has("jobs", ("start_s",)):
         machine = node_column(trace.scan("jobs").collect_schema().names())
         options = {"jobs": trace.frame("jobs"), "machine": machine} if machine else {}
     usage = {"": sampled_gpu_usage(samples, by=(), **options)}
-    if options and trace.has("jobs", ("user",)):
-        by_user = sampled_gpu_usage(samples, by="user", **options)
-        if by_user["user"].count():
-            by_user = by_user.sort("idle_gpu_hours", descending=True, maintain_order=True)
-            usage["user"] = by_user.head(SHOWN_GROUPS)
-    by_job = sampled_gpu_usage(samples, by="job_id", **options).drop_nulls("job_id")
-    if by_job.height:
-        by_job = by_job.sort("gpu_hours", descending=True, maintain_order=True)
-        usage["job"] = by_job.head(SHOWN_GROUPS)
+    users = ("user",) if options and trace.has("jobs", ("user",)) else ()
+    for by in (*users, "job_id"):
+        of_owner = sampled_gpu_usage(samples, by=by, **options)
+        if of_owner[by].count():
+            of_owner = of_owner.sort("idle_gpu_hours", descending=True, maintain_order=True)
+            usage[by] = of_owner.head(SHOWN_GROUPS)
     return usage

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import polars as pl
 
 from traceana.page.blocks import Block, Content, result_table
 from traceana.page.finding import Finding
@@ -12,6 +14,9 @@ from traceana.questions.utilization.gpu_samples import SHOWN_GROUPS, analyze_gpu
 from traceana.questions.utilization.tables import SampledUsage
 from traceana.store import Trace
 from traceana.tables.formatting import hours, share
+
+_OWNERS: Final = {"user": "user", "job_id": "job"}
+_MOSTLY: Final = 0.5
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -29,22 +34,22 @@ def build(traces: Sequence[Trace]) -> Content:
         )
         heading = f"{trace.label}: {share(row['fraction_idle'])} of the sampled GPU-hours were idle"
         findings.append(Finding(sentence, heading=heading))
-        if "user" in result:
-            first = result["user"].drop_nulls("user").row(0, named=True)
-            findings.append(
-                f"{trace.label}: user {first['user']} had the most idle GPU-hours, "
-                f"{hours(first['idle_gpu_hours'])} of {hours(first['gpu_hours'])}."
-            )
+        for by in [by for by in _OWNERS if by in result][:1]:
+            findings += _idlest(trace.label, _OWNERS[by], by, result[by].drop_nulls(by).head(1))
         blocks.append(
             result_table(result[""], SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
         )
         names: dict[str, Any] = {"headings": {"user": "User", "job_id": "Job"}}
         names["null"] = {"user": "no job, or several", "job_id": ""}
-        for by, order in (("user", "most idle GPU-hours"), ("job", "most GPU-hours")):
+        for by, owner in _OWNERS.items():
             if by in result:
-                about = f"Sampled use of GPUs by {by} ({SHOWN_GROUPS} with the {order} at most)"
-                options = names | {"caption": f"{about}. {trace.label}", "folded": by == "job"}
-                blocks.append(result_table(result[by], SampledUsage, **options))
+                about = (
+                    f"Sampled use of GPUs by {owner} ({SHOWN_GROUPS} with the most idle GPU-hours"
+                )
+                options = names | {"caption": f"{about} at most). {trace.label}"}
+                blocks.append(
+                    result_table(result[by], SampledUsage, folded=by == "job_id", **options)
+                )
     return Content(
         tuple(findings),
         tuple(blocks),
@@ -52,6 +57,19 @@ def build(traces: Sequence[Trace]) -> Content:
         "in use. A sample of a machine with several jobs at once is assigned to none of them, "
         "unless the monitor records the job.",
     )
+
+
+def _idlest(title: str, owner: str, by: str, first: pl.DataFrame) -> Iterator[Finding]:
+    """State whose GPUs were idle longest, as an alert where they mostly were."""
+    for row in first.filter(pl.col("idle_gpu_hours") > 0).rows(named=True):
+        part, held = share(row["fraction_idle"]), hours(row["gpu_hours"])
+        alert = f"{title}: {owner} {row[by]} left {part} of {held} GPU-hours idle"
+        yield Finding(
+            f"{title}: {owner} {row[by]} had the most idle GPU-hours, "
+            f"{hours(row['idle_gpu_hours'])} of {held} ({part}).",
+            cost_gpu_h=row["idle_gpu_hours"],
+            alert=alert if row["fraction_idle"] > _MOSTLY else "",
+        )
 
 
 SECTION = Section(
