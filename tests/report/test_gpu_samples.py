@@ -33,4 +33,4 @@ def test_without_users_the_idle_job_is_an_alert(tmp_path: Path) -> None:
     store = tmp_path / "data"
     traceana.add_table(samples, trace="mine", table="gpu_samples", store=store)
     page = build_report(store, out=tmp_path / "out", only="gpu-samples", formats="md").read_text()
-    assert "- Job idle left 100 % of 1.0 GPU-hours idle" in page
+    assert "- Job idle left 100.0 % of 1.0 GPU-hours idle" in page
