@@ -20,6 +20,7 @@ from traceana.questions.workload.analyze_consumers import (
     Consumers,
     describe_consumers,
 )
+from traceana.questions.workload.pending import pending_jobs
 from traceana.questions.workload.tables import ResourceUsage
 from traceana.store import Trace, distinct_traces
 from traceana.tables.display import csv_text, key_heading
@@ -73,7 +74,7 @@ def build(traces: Sequence[Trace]) -> Content:
     findings, lead, blocks = list[Finding](), list[Block](), list[Block]()
     for trace in distinct_traces(traces):
         consumers, title = trace.once(describe_consumers), trace.label
-        findings += _findings(consumers, title, trace)
+        findings += [*_findings(consumers, title, trace), *_pending(title, trace)]
         tables = [_table(consumers, name, title) for name in _distinct(consumers.groups)]
         if tables and not lead:
             lead = [tables.pop(0)]
@@ -223,7 +224,8 @@ def _plain(consumers: Consumers, title: str) -> Finding | None:
     waited = consumers.each.filter(pl.col("median_wait_s") > 0)
     waited = waited.sort("median_wait_s", descending=True)
     facts = [
-        f"the longest wait was {duration(row['median_wait_s'])} (job {row['job_id']})"
+        f"the longest wait of a job that started was {duration(row['median_wait_s'])} "
+        f"(job {row['job_id']})"
         for row in waited.head(1).rows(named=True)
     ]
     hours = f"{unit.lower()}_hours"
@@ -332,6 +334,27 @@ def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
         effect=whole["median_wait_s"],
         n=whole["jobs"],
         heading=f"{title}: the median job waited {duration(whole['median_wait_s'])}",
+    )
+
+
+def _pending(title: str, trace: Trace) -> Iterator[Finding]:
+    """State how long jobs have waited that have not started; an alert if longer than any other."""
+    jobs = trace.once(pending_jobs)
+    if not jobs.height:
+        return
+    first, job = jobs["wait_s"][0], jobs["job_id"][0]
+    waits = f"{jobs.height:,} jobs wait, the longest" if jobs.height > 1 else "1 job waits,"
+    text = f"{title}: {waits} for {duration(first)} so far (job {job})"
+    delays = trace.once(describe_workload).queueing
+    most = delays["max_s"][0] if delays is not None and delays.height else None
+    if is_longest := most is not None and first > most:
+        text += f", longer than any job that started waited ({duration(most)})"
+    yield Finding(
+        f"{text}.",
+        n=jobs.height,
+        cost_jobs=jobs.height,
+        alert=text if is_longest else "",
+        heading=text,
     )
 
 
