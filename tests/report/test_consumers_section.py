@@ -10,6 +10,7 @@ import pytest
 import traceana
 from tests.slurm_log import Planted, write_slurm_log
 from traceana.ingesters import add_table
+from traceana.ingesters.ingestion import store_frames
 from traceana.page.blocks import Table
 from traceana.page.finding import Finding
 from traceana.questions.failures import section_nodes
@@ -125,3 +126,37 @@ def test_jobs_without_a_user_are_named_where_they_used_more_than_any_user(tmp_pa
     assert any(str(text).endswith("jobs without a user used 77 %.") for text in content.findings), (
         "20 of 26 hours"
     )
+
+
+def test_an_account_that_wastes_memory_is_an_alert_with_its_hours() -> None:
+    """By hand: bio uses 1 of 10 GiB in 30 jobs of 2 h, the others 8 of 10 GiB in 90 jobs of 1 h."""
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{one}" for one in range(120)],
+            "user": ["eva"] * 30 + ["ann", "bob", "cem"] * 30,
+            "account": ["bio"] * 30 + ["core"] * 90,
+            "runtime_s": [7200.0] * 30 + [3600.0] * 90,
+            "memory_gib": 10.0,
+            "memory_gib_used": [1.0] * 30 + [8.0] * 90,
+            "cpus": 1.0,
+            "status": "completed",
+        }
+    )
+    traces = open_store(store_frames({"jobs": jobs}))
+    content = section_consumers.build([traces.trace("frames")])
+    [found] = [one for one in content.findings if "memory that it requested" in one]
+    assert isinstance(found, Finding)
+    assert found == (
+        "frames: account bio used 10.0 % of the memory that it requested, which is 40 % of all; "
+        "540 GiB-hours were unused."
+    )
+    assert found.alert == (
+        "frames: unused memory: account bio used 10.0 % of the memory that it requested, "
+        "40 % of all"
+    )
+    assert found.cost_jobs == pytest.approx(27)
+    usage = traceana.resource_usage(jobs, by="account")
+    assert dict(usage.select("account", "unused_gib_hours").iter_rows()) == {
+        "bio": 540,
+        "core": 180,
+    }

@@ -31,6 +31,9 @@ class Finding(str):
         The result in at most twelve words, for the heading of its section; empty for none.
     is_null
         Whether the effect is negligible or not distinguishable from none.
+    is_description
+        Whether it describes the log and nobody acts upon it: no main result, unlike what has a cost
+        or an effect.
 
     Examples
     --------
@@ -52,6 +55,7 @@ class Finding(str):
     machine: str
     heading: str
     is_null: bool
+    is_description: bool
 
     def __new__(
         cls,
@@ -68,6 +72,7 @@ class Finding(str):
         machine: str = "",
         heading: str = "",
         is_null: bool = False,
+        is_description: bool = False,
     ) -> Finding:
         """Make a finding of its sentence."""
         if certainty not in get_args(Certainty):
@@ -77,13 +82,14 @@ class Finding(str):
         made.ci_low, made.ci_high = interval or (None, None)
         made.cost_gpu_h, made.cost_jobs = cost_gpu_h, cost_jobs
         made.certainty, made.alert, made.machine = certainty, alert, machine
-        made.heading, made.is_null = heading, is_null
+        made.heading, made.is_null, made.is_description = heading, is_null, is_description
         return made
 
     @property
     def may_lead(self) -> bool:
         """Whether it may be a main result or an alert: it states an effect that the data decide."""
-        return not self.is_null and self.certainty != "cannot tell"
+        decided = not self.is_null and self.certainty != "cannot tell"
+        return decided and not self.is_description
 
     def reword(self, change: Callable[[str], str], /) -> Finding:
         """Return the finding with changed words."""

@@ -114,6 +114,7 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
         f"{three_digits(last['hazard_per_h'])} per hour {last_n}.",
         heading=f"{cohort.title}: the failure rate {when} of runtime is {compared} {later}",
         is_null=not apart,
+        is_description=True,
     )
 
 

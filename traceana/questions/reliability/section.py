@@ -172,6 +172,7 @@ def _rate(result: ReliabilityResult, title: str) -> str:
         f"{text}.",
         certainty="cannot tell" if vague else "estimated",
         heading=f"{title}: {three_digits(row['rate'])} faults per 1,000 node-days",
+        is_description=True,
     )
 
 

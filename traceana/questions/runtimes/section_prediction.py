@@ -37,6 +37,8 @@ _NAMED: Final = {
 }
 _SHOWN: Final = ("predictor", "n", "pinball_s", "skill", "ci_low", "ci_high")
 _MOST: Final = 200_000  # latest jobs that are used
+_NOTICED: Final = 0.1
+"""Skill below which a prediction is no main result."""
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -75,7 +77,7 @@ def _trace(trace: Trace) -> Content:
     finding = Finding(
         f"{heading} (pinball loss; {limits}n = {count(medians['n'][0])} later jobs).",
         heading=heading,
-        is_null=better.is_empty(),
+        is_null=better.is_empty() or better["skill"][-1] < _NOTICED,
     )
     lead = result_table(
         medians.with_columns(pl.col("predictor").replace(_NAMED)),

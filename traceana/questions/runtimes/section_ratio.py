@@ -174,7 +174,7 @@ def _findings(cohort: _Cohort) -> list[str]:
     )
     heading = f"{cohort.title}: half of the {cohort.noun} run below {half} of their group's mean"
     alike = first["cov"] >= _ALIKE * overall["cov"]
-    return [Finding(finding, heading=heading, is_null=alike)]
+    return [Finding(finding, heading=heading, is_null=alike, is_description=True)]
 
 
 SECTION = Section(

@@ -29,6 +29,7 @@ from traceana.store import Trace
 from traceana.tables.formatting import plural, share
 
 _COSTLY: Final = 0.01  # fraction of a job's time from which a group of workers is an alert
+_BEYOND_CHANCE: Final = 0.05
 _MAX_FILES: Final = 12
 _MAX_ROWS: Final = 10
 _EXPLAINED: Final = ("gain", "explained", "explained_by_chance", "explains")
@@ -67,16 +68,25 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _details(trace: Trace, result: AttributeResult) -> tuple[Block, ...]:
+    chance = pl.col("explained_by_chance").fill_null(0)
+    lasting = pl.col("systematic").fill_null(1) >= _BEYOND_CHANCE  # else all is noise
+    by_chance = result.attributes.filter(lasting).select("job_id", "attribute", chance=chance)
+    groups = result.groups.join(by_chance, on=["job_id", "attribute"])
+    beyond = pl.col("explained") - pl.col("chance") >= _BEYOND_CHANCE
     attributes, costly = (
         frame.sort(*workers.JOB_ORDER, maintain_order=True)
-        for frame in (result.attributes, result.groups.filter(pl.col("explained") >= 0.05))
+        for frame in (result.attributes, groups.filter(beyond).drop("chance"))
     )
-    caption = f"Groups that explain at least 5 % of the slowdown. {trace.label}"
+    caption = (
+        "Groups that explain at least 5 percentage points of the slowdown more than by chance. "
+        f"{trace.label}"
+    )
+    caused = [result_table(costly, AttributeGroups, caption=caption, folded=True)]
     return (
         result_table(
             attributes, StragglerAttributes, caption=f"What explains slow jobs. {trace.label}"
         ),
-        result_table(costly, AttributeGroups, caption=caption, folded=True),
+        *(caused if costly.height else []),
     )
 
 

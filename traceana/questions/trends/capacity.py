@@ -22,6 +22,7 @@ from traceana.questions.trends.by_period import (
     used_by,
 )
 from traceana.questions.trends.changes import changes_and_drift
+from traceana.questions.trends.idle_nodes import idle_nodes
 from traceana.questions.trends.tables import ClusterUtilization
 from traceana.stats.arguments import is_number
 from traceana.store.frames import admit_columns, collect, column_names, open_frame
@@ -189,6 +190,7 @@ class Found:
     capacity_source: str
     cpus: tuple[float, float, str] | None
     """CPUs of the cluster, the fraction allocated, and where the number is from."""
+    idle_nodes: pl.DataFrame
 
 
 class Capacity(NamedTuple):
@@ -257,6 +259,7 @@ def trends_of(trace: Trace, /) -> Found:
         trace.once(gpus_allocated),
         "" if capacity is None else capacity.source,
         trace.once(cpus_allocated),
+        idle_nodes(trace, lost, options["timezone"]),
     )
 
 

@@ -25,6 +25,7 @@ from traceana.questions.trends.capacity import NEEDS, Found, trends_of
 from traceana.questions.trends.tables import (
     ClusterUtilization,
     Drift,
+    IdleNodes,
     LevelChanges,
     Outages,
     Trends,
@@ -62,6 +63,7 @@ _PANELS: Final = (
     "failure_rate",
 )
 _CAPACITY: Final = ("period", "gpu_type", "gpus", "gpu_hours", "allocated", "down", "idle")
+_NAMED: Final = 3
 _MOST_OPEN: Final = 12
 """Periods of a table that is open."""
 _NOTICED: Final = 0.05
@@ -109,6 +111,7 @@ def _trace(trace: Trace) -> Content:
     strata = listed([*names, "size"])
     findings = [
         *(_outage(row, title) for row in found.outages.iter_rows(named=True)),
+        *(_idle(row, title) for row in found.idle_nodes.iter_rows(named=True)),
         *(_change(row, title, strata) for row in found.changes.iter_rows(named=True)),
     ]
     findings = findings or [_none(found, title)]
@@ -160,6 +163,15 @@ def _blocks(found: Found, trace: Trace) -> Iterator[Block]:
             Outages,
             caption=f"Outages. {title}",
             columns=[name for name in lost if name[-5:] != "_lost" or found.outages[name].sum()],
+        )
+    if found.idle_nodes.height:
+        left = {"begin", "duration_s", "lasts"}
+        idle = found.idle_nodes
+        yield result_table(
+            idle,
+            IdleNodes,
+            caption=f"Nodes that ran no job, while others did. {title}",
+            columns=[name for name in idle.columns if name not in left and idle[name].count()],
         )
     if found.changes.height:
         left = {"start_s", "level", "level_rest"}  # the sentences have them
@@ -275,6 +287,30 @@ def _outage(row: dict[str, Any], title: str) -> Finding:
     )
 
 
+def _idle(row: dict[str, Any], title: str) -> Finding:
+    names = row["nodes"].split(", ")
+    named = [*names[:_NAMED], *([f"{row['n'] - _NAMED} others"] if row["n"] > _NAMED else [])]
+    nodes = f"{row['n']:,} of {row['n_nodes']:,} nodes" if row["n"] > 1 else f"node {names[0]}"
+    lasted = row["duration_s"] / 3600
+    hours = f"{lasted:.0f} h" if lasted >= 10 else duration(row["duration_s"])
+    until = "on" if row["lasts"] else f"for {hours}"
+    text = f"{nodes} ran no job from {row['begin']} {until}, while others did"
+    lost = row["gpu_hours_lost"] or 0.0
+    cost = f", {three_digits(lost)} GPU-hours at their usual use" if lost else ""
+    which = f" ({listed(named)})" if row["n"] > 1 else ""
+    return Finding(
+        f"{title}: {text}{cost}{which}.",
+        effect=row["n"] / row["n_nodes"],
+        n=row["n"],
+        cost_gpu_h=lost,
+        cost_jobs=row["jobs_lost"],
+        certainty="estimated",
+        alert=f"{title}: drained or down: {text}",
+        machine=names[0] if row["n"] == 1 else "",
+        heading=f"{title}: {text}",
+    )
+
+
 def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
     measure, size, worse = row["measure"], abs(row["effect"]), row["effect"] > 0
     low, high = row["ci_low"], row["ci_high"]
@@ -290,6 +326,7 @@ def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
     text += f"; {row['note']}" if row["note"] else ""
     # fraction of the jobs' hours that the change added
     part = {"runtime": size / (1 + size), "failure rate": size}.get(measure, 0.0) * worse
+    concerned = row["n"] * (part if measure != "wait" else float(worse))  # all of them wait
     certain = worse and size >= _NOTICED and measure != "demand" and row["ci_low"] > 0
     return Finding(
         f"{title}: {text} ({_counts(row, strata)}).",
@@ -297,7 +334,7 @@ def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
         interval=(row["ci_low"], row["ci_high"]),
         n=row["n"],
         cost_gpu_h=row["gpu_hours"] * part,
-        cost_jobs=row["n"] * part,
+        cost_jobs=concerned,
         certainty="estimated",
         alert=f"{title}: {what} from {since} {until}" if certain else "",
         heading=f"{title}: {what} from {since}",

@@ -218,6 +218,9 @@ def _finish(table: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> p
         fraction_wasted=pl.when(hours > 0).then(wasted.fill_null(0.0) / hours),
         measured_gpu_hours=pl.col("busy asked"),
         idle_gpu_hours=(pl.col("busy asked") - pl.col("busy used")).clip(0).round_sig_figs(12),
+        unused_gib_hours=((pl.col("memory asked") - pl.col("memory used")) / 3600)
+        .clip(0)
+        .round_sig_figs(12),
         energy_kwh=pl.col("job energy") / _J_PER_KWH,
         note=note_reckoned(),
         **used,

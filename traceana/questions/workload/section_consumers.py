@@ -142,6 +142,7 @@ def _findings(consumers: Consumers, title: str, trace: Trace) -> list[Finding]:
         _top(consumers, title),
         _slow_queue(consumers, title),
         _waits(consumers, title, trace),
+        *_memory(consumers, title),
     )
     findings = [*_idle(consumers, title), *_wasted(consumers, title), *filter(None, parts)]
     if not findings:
@@ -187,6 +188,37 @@ def _idle(consumers: Consumers, title: str) -> Iterator[Finding]:
         cost_gpu_h=idle,
         heading=f"{title}: {share(use)} of the allocated GPU time was used",
     )
+
+
+def _memory(consumers: Consumers, title: str) -> Iterator[Finding]:
+    """Name the accounts, else users, that use little of much memory, the most unused first."""
+    whole = consumers.whole
+    if not whole["unused_gib_hours"] or not whole["memory_used"] < 1:
+        return
+    requested = whole["unused_gib_hours"] / (1 - whole["memory_used"])
+    for name in ("account", "user"):
+        groups = consumers.groups.get(name)
+        if groups is None:
+            continue
+        low = (pl.col("memory_used") < _IDLE) & (pl.col("jobs") >= FEWEST_WAITS)
+        much = pl.col("unused_gib_hours") >= _NEGLIGIBLE * requested
+        rows = groups.drop_nulls(name).filter(low, much)
+        for row in rows.sort("unused_gib_hours", descending=True).head(_NAMED).rows(named=True):
+            use, hours = percent(row["memory_used"]), hours_text(row["unused_gib_hours"])
+            of_all = row["unused_gib_hours"] / (1 - row["memory_used"]) / requested
+            text = f"{name} {row[name]} used {use} of the memory that it requested"
+            yield Finding(
+                f"{title}: {text}, which is {share(of_all)} of all; {hours} GiB-hours were unused.",
+                effect=row["memory_used"],
+                n=row["jobs"],
+                cost_jobs=row["jobs"] * (1 - row["memory_used"]),
+                alert=f"{title}: unused memory: {text}, {share(of_all)} of all"
+                if of_all >= _COSTLY
+                else "",
+                heading=f"{title}: {text}",
+            )
+        if rows.height:
+            return
 
 
 def _wasted(consumers: Consumers, title: str) -> Iterator[Finding]:
@@ -238,9 +270,8 @@ def _plain(consumers: Consumers, title: str) -> Finding | None:
     return Finding(
         f"{title}: {'; '.join(facts)}.",
         n=whole["jobs"],
-        cost_gpu_h=whole["gpu_hours"] or 0.0,
-        cost_jobs=whole["jobs"],
         heading=f"{title}: {facts[0]}",
+        is_description=True,
     )
 
 
@@ -283,8 +314,14 @@ def _top(consumers: Consumers, title: str) -> Finding | None:
         heading = f"{user} submitted {share(part)} of the jobs"
         if of_hours > part:
             heading = f"{user} used {share(of_hours)} of the {unit}-hours"
-    cost = float(row.get("gpu_hours") or 0.0) * is_costly
-    return Finding(text, effect=part, n=row["jobs"], cost_gpu_h=cost, heading=heading)
+    return Finding(
+        text,
+        effect=part,
+        n=row["jobs"],
+        cost_gpu_h=float(row.get("gpu_hours") or 0.0) * is_costly,
+        heading=heading,
+        is_description=not is_costly,
+    )
 
 
 def _most(users: pl.DataFrame) -> str:

@@ -220,6 +220,9 @@ class ResourceUsage(ResultTable):
     idle_gpu_hours = hours("Idle GPU-hours", "GPU-hours times 1 - utilization")
     cpu_used = fraction("CPU used", "CPU time used of that allocated, of jobs with both")
     memory_used = fraction("Memory used", "memory used of that requested, weighted by runtime")
+    unused_gib_hours = hours(
+        "Unused GiB-hours", "memory requested minus that used, times runtime, of jobs with both"
+    )
     wasted_hours = hours(
         "Hours wasted", "hours of `share` in failed and cancelled jobs, time limits included"
     )
