@@ -75,3 +75,28 @@ def test_the_command_prints_rows_and_splits_one_trace(store: Path) -> None:
     for wrong in (["compare", "ours"], ["compare", "ours", "other", "--split", "1"]):
         refused = CliRunner().invoke(app, [*wrong, "--store", str(store)])
         assert "name two traces or more, or one and --split TIME" in str(refused.exception)
+
+
+def test_failures_are_compared_by_the_same_runtime(tmp_path: Path) -> None:
+    for name, scale in (("short", 60.0), ("long", 600.0)):
+        runtime = [scale * (1 + job % 50) for job in range(200)]
+        jobs = pl.DataFrame({
+            "job_id": [str(job) for job in range(200)],
+            "status": ["failed" if job % 4 == 0 else "completed" for job in range(200)],
+            "submit_s": [float(job) for job in range(200)],
+            "start_s": [float(job) for job in range(200)],
+            "end_s": [job + seconds for job, seconds in enumerate(runtime)],
+            "runtime_s": runtime,
+        })  # fmt: skip
+        traceana.add_table(jobs, trace=name, table="jobs", store=tmp_path / "data")
+    opened = traceana.open_store(tmp_path / "data")
+    compared = compare_traces([opened.trace(name) for name in ("short", "long")])
+    by = compared.filter(name="failure_incidence").sort("trace", descending=True)
+    (within,) = by["note"].str.extract(r"within ([\d.]+ \w+)").unique()
+    limit_s = float(within.split()[0]) * {"min": 60, "h": 3600}[within.split()[1]]
+    # all are observed to their end: the incidence is a fraction
+    failed = [
+        sum(job % 4 == 0 and scale * (1 + job % 50) <= limit_s for job in range(200)) / 200
+        for scale in (60.0, 600.0)
+    ]
+    assert by["estimate"].to_list() == pytest.approx(failed)

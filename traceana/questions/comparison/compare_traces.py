@@ -6,6 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
@@ -18,7 +19,7 @@ from traceana.cohorts.overlap import HELD, Window
 from traceana.errors import DataError
 from traceana.questions.comparison.tables import Changes, Comparison
 from traceana.questions.failures.curves import kaplan_meier
-from traceana.questions.failures.hazards import overall_failure
+from traceana.questions.failures.hazards import failure_by, overall_failure
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.stragglers.analyze import PIPELINE, cov_by_job, published_cov, stragglers
 from traceana.questions.trends.by_period import ENDED, open_jobs, span
@@ -300,7 +301,15 @@ T = TypeVar("T")
 def compare_traces(traces: Sequence[Trace], /) -> pl.DataFrame:
     """Return the headline numbers of traces, by question: columns of :class:`Comparison`."""
     distinct = distinct_traces(traces)
-    rows = pl.concat([trace.once(describe_headlines) for trace in distinct])
+    tables = [trace.once(describe_headlines) for trace in distinct]
+    horizons = [_horizon(trace) for trace in distinct]
+    if len(known := {horizon for horizon in horizons if horizon is not None}) > 1:
+        # fractions by different runtimes are not comparable
+        tables = [
+            table if horizon is None else _by_horizon(table, trace, min(known))
+            for table, trace, horizon in zip(tables, distinct, horizons, strict=True)
+        ]
+    rows = pl.concat(tables)
     order = pl.Enum(list(_QUESTIONS))
     ranked = rows.with_columns(
         rank=pl.col("estimate").rank("min", descending=True).over("question").cast(pl.Int64)
@@ -308,12 +317,34 @@ def compare_traces(traces: Sequence[Trace], /) -> pl.DataFrame:
     return declared(ranked, Comparison)
 
 
+def _has_jobs(trace: Trace) -> bool:
+    needs = ({"jobs": ("runtime_s",)}, *COHORT_NEEDS)
+    return any(all(trace.has(*need) for need in column.items()) for column in needs)
+
+
+def _horizon(trace: Trace) -> float | None:
+    """Return the runtime by which failures of a trace are counted, if they are."""
+    try:
+        incidence = trace.once(overall_failure).incidence if _has_jobs(trace) else None
+    except DataError:
+        return None
+    return None if incidence is None else float(incidence["horizon_s"])
+
+
+def _by_horizon(table: pl.DataFrame, trace: Trace, horizon_s: float) -> pl.DataFrame:
+    """Return headline numbers with failure by another runtime."""
+    row = _or_note(partial(_incidence, horizon_s=horizon_s), form_cohort(trace))
+    is_it = pl.col("name") == "failure_incidence"
+    return table.with_columns(
+        pl.when(is_it).then(pl.lit(value, table.schema[name])).otherwise(name).alias(name)
+        for name, value in row.items()
+    )
+
+
 def describe_headlines(trace: Trace, /) -> pl.DataFrame:
     """Return the headline numbers of one trace: columns of :class:`Comparison` without ranks."""
-    manifest = trace.manifest
-    needs = ({"jobs": ("runtime_s",)}, *COHORT_NEEDS)
     headlines = dict.fromkeys(_QUESTIONS, _row(note="no runtimes of jobs are recorded"))
-    if any(all(manifest.has(*need) for need in column.items()) for column in needs):
+    if _has_jobs(trace):
         cohort = form_cohort(trace)
         of_cohort = (_runtime, _size, _queueing, _failure, _incidence, _concentration)
         described = (_or_note(describe, cohort) for describe in of_cohort)
@@ -385,8 +416,10 @@ def _failure(cohort: Cohort) -> Row:
     return _row(rate["n"], rate["rate"], (rate["ci_low"], rate["ci_high"]), note)
 
 
-def _incidence(cohort: Cohort) -> Row:
+def _incidence(cohort: Cohort, horizon_s: float | None = None) -> Row:
     incidence = cohort.trace.once(overall_failure).incidence
+    if horizon_s is not None:
+        incidence = failure_by(cohort.trace, horizon_s)
     if incidence is None:
         return _row(note="no failure with a runtime is recorded")
     interval = (incidence["ci_low"], incidence["ci_high"])

@@ -404,7 +404,7 @@ def overall_failure(trace: Trace, /) -> Failure:
     """Return the failure rate of a cohort, and the cumulative incidence by a runtime."""
     cohort = form_cohort(trace)
     [rate] = failure_rates(cohort.rows, (), cluster=cohort.cluster).rows(named=True)
-    incidence = _incidence(trace)
+    incidence = failure_by(trace)
     censored = incidence is not None and is_censored(cohort) and rate["failures"] >= _FEWEST
     return Failure(rate, incidence, censored, _bias(cohort))
 
@@ -428,12 +428,14 @@ def _bias(cohort: Cohort) -> str:
     return f"{100 * not_ended:.2g} % of all {cohort.noun} reached no end state: the rate is {way}"
 
 
-def _incidence(trace: Trace) -> dict[str, Any] | None:
+def failure_by(trace: Trace, horizon_s: float | None = None, /) -> dict[str, Any] | None:
+    """Return the cumulative incidence of failure by a runtime, by default one that many reach."""
     cohort = form_cohort(trace, end_imputation="running")
     events = cohort.events
     if "failed" not in events:
         return None
-    horizon_s = trace.once(outcome_cohort).horizon_s
+    if horizon_s is None:
+        horizon_s = trace.once(outcome_cohort).horizon_s
     failed = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
     at_risk = (cohort.rows["duration_s"] >= HORIZON_S).sum()
     if horizon_s is None and at_risk >= _FEWEST and (failed <= HORIZON_S).any():
