@@ -158,7 +158,13 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         row = clear.row(0, named=True)
         heading = f"{_name(row)}: the odds of failure are {_times(row['odds_ratio'])} as high"
     heading = f"{cohort.title}: {heading}"
-    lead = Finding(first, heading=heading, certainty=certainty, cost_jobs=concerned)
+    lead = Finding(
+        first,
+        heading=heading,
+        certainty=certainty,
+        cost_jobs=concerned,
+        is_description=not concerned,  # what to do follows from rates, not from odds
+    )
     return lead, *others
 
 

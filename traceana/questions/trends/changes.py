@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
     from numpy.typing import NDArray
 
-    from traceana.cohorts.overlap import Window
-    from traceana.store.frames import Names
-
 
 ALPHA: Final = 0.01
 """Nominal error rate of each measure."""
@@ -205,6 +202,8 @@ def _dated(
     tail = max(shortest, len(place) // 20)  # few days decide no end
     if first < tail <= len(place) - after:  # nor a beginning: what follows is the new level
         first, after = after, len(place)
+    if place[-1] - place[after - 1] < tail:  # it lasts
+        after = len(place)
     onset = [int(place[value]) for value in _onset(values, weights, (first, after), r)]
     low, high = int(place[first]), int(place[after - 1])
     names = ("begin", "earliest", "latest")
@@ -213,7 +212,7 @@ def _dated(
         for name, value in zip(names, (low, *onset), strict=True)
     }
     dates["start_s"] = float(edges[low])
-    dates["end_s"] = None if place[-1] - high < tail else float(edges[high + 1])
+    dates["end_s"] = None if after == len(place) else float(edges[high + 1])
     return low, high, dates | {"pvalue": p}
 
 

@@ -48,10 +48,10 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
     that are busy in that hour of the week. A gap of six hours or more is an exception if it stands
     out from the tail of the others of its node (:func:`~traceana.stats.segments.long_gaps`; p below
     0.05). Gaps with three fifths of their time in common are one event. p is the probability of so
-    many exceptions at a time by chance (Poisson), or of one node, by Bonferroni over nodes; it
-    is below 0.01. Nodes that ran no job meanwhile are counted if the gap is one of their longest
-    5 %. The other nodes are meanwhile busy for at least 0.7 of their usual time, so that
-    a holiday is none, and the gap is not that of an outage of all.
+    many exceptions at a time by chance (Poisson), or of one node, by Bonferroni over nodes; it is
+    below 0.01. All nodes that ran no job meanwhile are counted. The other nodes are meanwhile busy
+    for at least 0.7 of their usual time, so that a holiday is none, and the gap is not that of an
+    outage of all.
     """
     none = declared(pl.DataFrame(schema=schema_of(IdleNodes)), IdleNodes)
     name = node_column(trace.manifest.tables["jobs"].columns)
@@ -77,9 +77,8 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
         chance = n_gaps * 2 * (end - start) / (window[1] - window[0])
         several = n_gaps * float(pdtrc(event.height - 2, chance)) if event.height > 1 else 1.0
         p = min(1.0, several, len(every) * float(event["pvalue"].to_numpy().min()))
-        if event.height > 1:  # others did not run either, of which it is rare
-            meanwhile = (pl.col("start") <= start) & (pl.col("end") >= end)
-            event = whole.filter(meanwhile, pl.col("longer") < _EXCEPTION)
+        if event.height > 1:  # all that ran none meanwhile
+            event = whole.filter(pl.col("start") <= start, pl.col("end") >= end)
             gaps = gaps.join(event, on=[_NODE, "start"], how="anti")
         others = [part for node, part in every.items() if node not in set(event[_NODE])]
         if p >= _ALPHA or not _are_busy(others, (start, end), window):
@@ -112,7 +111,7 @@ def _on_nodes(trace: Trace, name: str, window: Window) -> pl.DataFrame:
 
 
 def _gaps(every: dict[Any, pl.DataFrame], window: Window) -> pl.DataFrame:
-    """Return the gaps of 6 h or more: [node, start, end, pvalue, longer: fraction of its gaps]."""
+    """Return the gaps of 6 h or more: [node, start, end, pvalue]."""
     first, last = window
     hours = int((last - first) // _HOUR_S) + 1
     counts = np.zeros(hours + 1)
@@ -133,12 +132,11 @@ def _gaps(every: dict[Any, pl.DataFrame], window: Window) -> pl.DataFrame:
         weighted = np.interp(end, grid, clock) - np.interp(start, grid, clock)
         weighted = np.maximum(weighted, 0)
         known = dict(long_gaps(weighted))
-        longer = 1 - np.searchsorted(np.sort(weighted), weighted) / len(weighted)
         rows += [
-            (node, float(start[place]), float(end[place]), known.get(place, 1.0), longer[place])
+            (node, float(start[place]), float(end[place]), known.get(place, 1.0))
             for place in map(int, np.flatnonzero(end - start >= _SHORTEST_S))
         ]
-    schema = {_NODE: pl.String, **dict.fromkeys(("start", "end", "pvalue", "longer"), pl.Float64)}
+    schema = {_NODE: pl.String, **dict.fromkeys(("start", "end", "pvalue"), pl.Float64)}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
