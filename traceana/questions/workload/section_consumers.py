@@ -51,6 +51,8 @@ _NAMED: Final = 3
 _SLOW_S: Final = 3600
 _TIMES: Final = 5
 _ALPHA: Final = 0.05
+_ALARMING: Final = 0.01
+"""Adjusted p below which a GPU type that fails more often is an alert, as a node is."""
 _SAME_SIGN: Final = "has the same sign"
 _HIGHER: Final = 1.1
 """Median wait of a queue, in all and as a multiple of that of the log, that is an alert; standard
@@ -413,7 +415,7 @@ def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | N
     excess = high["own_failure_rate"] - low["own_failure_rate"]
     if excess < (_HIGHER - 1) * low["own_failure_rate"] or not excess:
         return None
-    others = _odds_of_types(trace, high["gpu_type"], low["gpu_type"])
+    others, p = _odds_of_types(trace, high["gpu_type"], low["gpu_type"])
     times = ""
     if low["own_failure_rate"]:
         times = f" {three_digits(high['own_failure_rate'] / low['own_failure_rate'])} times"
@@ -430,21 +432,21 @@ def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | N
         n=high["ended"],
         cost_jobs=excess * high["ended"],
         certainty="estimated" if certain else "cannot tell",
-        alert=f"{title}: {text}" if certain else "",
+        alert=f"{title}: {text}" if certain and p < _ALARMING else "",
         heading=f"{title}: {text.partition(' (')[0]}",
     )
 
 
-def _odds_of_types(trace: Trace, high: str, low: str) -> str:
-    """State the odds ratio of two types at equal features, if the model has one."""
+def _odds_of_types(trace: Trace, high: str, low: str) -> tuple[str, float]:
+    """State the odds ratio of two types at equal features, if the model has one; with its p."""
     model, _ = trace.once(fit_failure_model)
     if model is None:
-        return ""
+        return "", 1.0
     pair = pl.col("level").is_in([high, low]) & pl.col("reference").is_in([high, low])
     rows = model.odds_ratios.filter(pair, feature=key_heading("gpu_type"))
     rows = rows.drop_nulls(["pvalue_adjusted", "ci_low"])
     if rows.is_empty():
-        return ""
+        return "", 1.0
     row = rows.row(0, named=True)
     ratio = row["odds_ratio"] if row["level"] == high else 1 / row["odds_ratio"]
     if row["pvalue_adjusted"] >= _ALPHA:
@@ -452,7 +454,8 @@ def _odds_of_types(trace: Trace, high: str, low: str) -> str:
     else:
         way = _SAME_SIGN if ratio > 1 else "has the opposite sign (Simpson's paradox)"
     odds = f"odds ratio {three_digits(ratio)}, limits counted"
-    return f" With equal requested resources the difference {way} ({odds})."
+    text = f" With equal requested resources the difference {way} ({odds})."
+    return text, float(row["pvalue_adjusted"])
 
 
 def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
