@@ -33,8 +33,22 @@ QUICK = (
     "docs/test_vocabulary.py",
 )
 """Tests that need little time, and find most mistakes: ``pytest -m quick``."""
+LONG = (
+    "spark/test_session.py",
+    "report/test_batching.py",  # makes the page that others read
+    "claims/test_data.py",
+    "docs/test_findings.py",
+    "docs/test_blocks.py",
+    "spark/test_cluster.py",
+    "store/test_frames.py",
+    "questions/test_bad_input.py",
+    "questions/stragglers/test_robust.py",
+    "report/test_run.py",
+    "questions/test_threads.py",
+)
+"""Files that take longest, in this order before all others: what comes last is short."""
 HERE = Path(__file__).parent
-assert all((HERE / name).exists() for name in QUICK)
+assert all((HERE / name).exists() for name in (*QUICK, *LONG))
 
 
 def _is_quick(path: Path) -> bool:
@@ -48,10 +62,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the quick tests."""
+    """Mark the quick tests, and begin with the long ones."""
     for item in items:
         if _is_quick(item.path):
             item.add_marker(pytest.mark.quick)
+    place = {HERE / name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(LONG)))
 
 
 gc.disable()  # what is collected stays

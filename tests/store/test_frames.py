@@ -127,6 +127,8 @@ ENGINES: dict[str, Callable[[pl.DataFrame], Any]] = {
     "pandas": lambda rows: pd.DataFrame(rows.to_dict(as_series=False)),
     "pyarrow": lambda rows: rows.to_arrow(),
 }
+OWN_PATHS = ("polars", "polars lazy", "duckdb")
+"""Those whose columns do not become a Polars frame whatever is asked."""
 OTHERS = {"ibis duckdb": ibis_duckdb, "ibis sqlite": ibis_sqlite}
 """Databases behind Ibis, which share the code of the others: not asked everything."""
 ALL = ENGINES | OTHERS
@@ -228,8 +230,16 @@ def answer(engine: str, question: str) -> pl.DataFrame:
     return QUESTIONS[question](ALL[engine](ROWS))
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("engine", [name for name in ALL if name != "polars"])
+@pytest.mark.parametrize(
+    ("engine", "question"),
+    [
+        (engine, question)
+        for engine in ALL
+        for question in QUESTIONS
+        # of the rest each function is asked once
+        if engine != "polars" and (engine in (*OWN_PATHS, *OTHERS) or ", " not in question)
+    ],
+)
 def test_every_engine_gives_the_same_values(engine: str, question: str) -> None:
     here = answer("polars", question)
     assert_frame_equal(answer(engine, question), here, rel_tol=1e-12, abs_tol=0)
@@ -282,11 +292,12 @@ def test_every_engine_gives_the_same_pairs(engine: str) -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("engine", ENGINES)
-def test_no_result_holds_a_nan_and_rows_go_by_their_keys(engine: str, question: str) -> None:
+def test_no_result_holds_a_nan_and_rows_go_by_their_keys(question: str) -> None:
     # one row a group: no deviation, no interval
-    few = [QUESTIONS[question](ENGINES[engine](rows)) for rows in (ROWS.head(1), ROWS.clear())]
-    for result in (answer(engine, question), *few):
+    few = (ROWS.head(1), ROWS.clear())
+    others = [QUESTIONS[question](ENGINES[engine](rows)) for engine in OWN_PATHS for rows in few]
+    # those of many rows are the same from every engine
+    for result in (answer("polars", question), *others):
         assert_finite([result], but=result.columns)
         if keys := [name for name in result.columns if name in ROWS.columns and name != "cov"]:
             assert_frame_equal(result, result.sort(keys, nulls_last=True))
