@@ -34,8 +34,7 @@ def autoregressive(
     return z
 
 
-@pytest.mark.parametrize("frequency", [0.03, 0.1])
-@pytest.mark.parametrize("n_workers", [4, 13])
+@pytest.mark.parametrize(("frequency", "n_workers"), [(0.03, 4), (0.1, 13)])
 def test_an_episode_is_found_among_isolated_spikes(frequency: float, n_workers: int) -> None:
     n_jobs, length, severity = 40, 40, 1.5
     rng = np.random.default_rng(61_803)
@@ -118,8 +117,7 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("cv", [0.02, 0.1])
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(("part", "cv"), [*zip(PARTS, (0.02, 0.1, 0.02, 0.1, 0.1), strict=True)])
 def test_a_worker_slow_for_a_part_is_no_persistent_straggler(part: str, cv: float) -> None:
     value = noisy(np.random.default_rng(16_180), (20, 7, 400), cv)
     value[:, 2] *= PARTS[part]
@@ -199,8 +197,9 @@ def test_a_job_that_changes_as_a_whole_is_judged(whole_job: NDArray[Any]) -> Non
 MAXIMA = {2: 0.56419, 3: 0.84628, 5: 1.16296, 10: 1.53875, 20: 1.86748}
 
 
-@pytest.mark.parametrize("n_workers", MAXIMA)
-@pytest.mark.parametrize("cv", [0.03, 0.1])
+@pytest.mark.parametrize(
+    ("n_workers", "cv"), [*zip(MAXIMA, (0.03, 0.1, 0.03, 0.1, 0.03), strict=True)]
+)
 def test_the_slowdown_of_noise_is_the_expected_maximum(n_workers: int, cv: float) -> None:
     rng = np.random.default_rng(17_320)
     value = 100 * (1 + cv * rng.standard_normal((30, n_workers, 200)))
