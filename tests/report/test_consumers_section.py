@@ -147,12 +147,12 @@ def test_an_account_that_wastes_memory_is_an_alert_with_its_hours() -> None:
     [found] = [one for one in content.findings if "memory that it requested" in one]
     assert isinstance(found, Finding)
     assert found == (
-        "frames: account bio used 10.0 % of the memory that it requested, which is 40 % of all; "
-        "540 GiB-hours were unused."
+        "frames: account bio used 10.0 % of the memory that it requested; 540 GiB-hours were "
+        "unused, 75 % of all unused."
     )
     assert found.alert == (
         "frames: unused memory: account bio used 10.0 % of the memory that it requested, "
-        "40 % of all"
+        "75 % of all unused"
     )
     assert found.cost_jobs == pytest.approx(27)
     usage = traceana.resource_usage(jobs, by="account")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy.special import stdtr, stdtrit
 
 from traceana.cohorts.ends import OUTCOMES
 from traceana.cohorts.overlap import Window
@@ -18,10 +17,11 @@ from traceana.questions.trends.by_period import (
     local_time,
     outages,
 )
+from traceana.questions.trends.drift import WEEK, slope_over_time
 from traceana.questions.trends.tables import Drift, LevelChanges
 from traceana.stats.arguments import as_generator
 from traceana.stats.segments import Segment, deviating_ranks, deviating_segment
-from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, autocorrelation, time_blocks
+from traceana.stats.time_blocks import DAY_S
 from traceana.store.frames import Names
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -37,7 +37,6 @@ DOMINANT: Final = 0.4
 _MOST_CHANGES: Final = 3
 _RESAMPLES: Final = 500
 _FEWEST_CHANGED: Final = 30
-_WEEK: Final = 7
 _SHORTEST: Final = {"runtime": 3, "failure rate": 3, "wait": 3, "demand": 7}
 _NOTICED: Final = {"runtime": 0.0, "failure rate": 0.0, "wait": 0.5, "demand": 0.2}
 """Days of a stretch, and its change, that are reported."""
@@ -52,6 +51,7 @@ _SETS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
 _COLUMNS: Final = {"queue": "queue", "user": "user", "name": "job_name"}
 _OWN: Final = {"runtime": np.log1p(0.05), "failure rate": 0.03, "wait": np.log1p(0.5)}
 """Least change of a set of jobs."""
+_CLEAR: Final = 0.05
 _HALF: Final = 2.0
 """Jobs of a stratum and day that have half of the most weight."""
 _GROUPS: Final = 20
@@ -155,8 +155,8 @@ def segments(
         if days.height < FEWEST_DAYS:
             break
         values, weights = days["value"].to_numpy(), np.sqrt(days["w"].to_numpy())
-        if edges_are_days and days.height >= 4 * _WEEK:
-            values = _without_weekdays(values, days["day"].to_numpy() % _WEEK)
+        if edges_are_days and days.height >= 4 * WEEK:
+            values = _without_weekdays(values, days["day"].to_numpy() % WEEK)
         segment = deviating_segment(values, weights, min_length=_SHORTEST[measure], rng=generator)
         if segment.pvalue >= ALPHA:
             break
@@ -244,11 +244,11 @@ def _own_changes(
         series[key] = _Series(mine, place.astype(np.int64), values, np.sqrt(w))
     found: dict[tuple[Any, ...], tuple[int, int, dict[str, Any]]] = {}
     for key, one in series.items():
-        segment = deviating_ranks(one.values, min_length=_WEEK)
+        segment = deviating_ranks(one.values, min_length=WEEK)
         p = segment.pvalue * len(order)
         if p < ALPHA:
             days_of = one.place, one.values, one.weights
-            found[key] = _dated(days_of, segment._replace(pvalue=p), clock, _WEEK)
+            found[key] = _dated(days_of, segment._replace(pvalue=p), clock, WEEK)
 
     def change_of(key: tuple[Any, ...]) -> dict[str, Any] | None:
         (low, high, dates), mine = found[key], series[key].mine
@@ -259,7 +259,8 @@ def _own_changes(
         rest = others.filter(*(~series[other].mine for other in found if other != key))
         sides = [others, rest] if 2 * rest.height > several.height else [others]
         inside = pl.col("day").is_between(low, high)
-        if row is None or not _is_own(row, measure, [_shift(each, inside) for each in sides]):
+        clear = (each for each in sides if _changes(_days(each), low, high))
+        if row is None or not _is_own(row, measure, [_shift(each, inside) for each in clear]):
             return None
         if by == ("queue",) and measure != "wait" and _is_of_one(several.filter(mine), inside):
             return None
@@ -305,6 +306,13 @@ def _is_own(row: dict[str, Any], measure: str, commons: list[float]) -> bool:
     )
 
 
+def _changes(days: pl.DataFrame, low: int, high: int) -> bool:
+    """Return whether the level of some days differs within two of them, tested at 5 %."""
+    ends = np.searchsorted(days["day"].to_numpy(), [low, high + 1])
+    segment = deviating_ranks(days["value"].to_numpy(), segment=(int(ends[0]), int(ends[1])))
+    return segment.pvalue < _CLEAR
+
+
 def _shift(cells: pl.DataFrame, inside: pl.Expr) -> float:
     """Return the difference of the means of cells within and outside of some days; 0 without."""
     sides = (cells.filter(side)["value"].mean() for side in (inside, ~inside))
@@ -335,7 +343,7 @@ def _onset(
     Those whose sum of squares is at most 6.6 variances (of an AR(1) process) above the smallest.
     """
     first, after = segment
-    n, kept = len(values), range(max(0, first - 4 * _WEEK), min(first + 4 * _WEEK, after - 2))
+    n, kept = len(values), range(max(0, first - 4 * WEEK), min(first + 4 * WEEK, after - 2))
 
     def rest(start: int) -> float:
         inside, total = np.zeros(n, dtype=bool), 0.0
@@ -354,8 +362,8 @@ def _onset(
 
 def _without_weekdays(values: NDArray[Any], weekday: NDArray[Any]) -> NDArray[np.float64]:
     """Return the values minus the mean of their weekday."""
-    counts = np.maximum(np.bincount(weekday, minlength=_WEEK), 1)
-    result: NDArray[np.float64] = values - (np.bincount(weekday, values, _WEEK) / counts)[weekday]
+    counts = np.maximum(np.bincount(weekday, minlength=WEEK), 1)
+    result: NDArray[np.float64] = values - (np.bincount(weekday, values, WEEK) / counts)[weekday]
     return result
 
 
@@ -496,13 +504,6 @@ def _resampled(chosen: NDArray[Any], generator: np.random.Generator) -> NDArray[
     return times
 
 
-_BIAS: Final = 1.5
-_LARGEST_R: Final = 0.97
-_FLAT: Final = 1e-12
-_HIGH_R: Final = 0.7
-"""Autocorrelation of days above which intervals of 95 % cover less than 93 %."""
-
-
 def changes_and_drift(
     jobs: IntoFrame,
     outcomes: tuple[Names, Names],
@@ -529,7 +530,7 @@ def changes_and_drift(
     for measure, cells, rows, edges in of_days:
         changes += segments((cells, rows), edges, measure, timezone, generator)
         several = cells.filter(pl.len().over("stratum") > 1)
-        week = (edges[several["day"].to_numpy()] - edges[0]) / (_WEEK * DAY_S)
+        week = (edges[several["day"].to_numpy()] - edges[0]) / (WEEK * DAY_S)
         strata = several["stratum"].rank("dense").to_numpy() - 1
         values = several["value"].to_numpy()
         if len(np.unique(week)) < 2:
@@ -544,56 +545,3 @@ def changes_and_drift(
         results.append({"measure": measure} | row | more)
     slopes = declared(pl.DataFrame(results, schema=schema_of(Drift)).fill_nan(None), Drift)
     return declared(pl.DataFrame(changes, schema=schema_of(LevelChanges)), LevelChanges), slopes
-
-
-def slope_over_time(
-    week: NDArray[Any], values: NDArray[Any], strata: NDArray[Any], /
-) -> tuple[float, float, float, float, str | None]:
-    """Return the slope within strata, its interval, p and a note; NaN with few blocks of days."""
-    rows = np.bincount(strata)
-    x, y = (axis - (np.bincount(strata, axis) / rows)[strata] for axis in (week, values))
-    squares, products = x @ x, x @ y
-    whole = float(products / squares) if squares > 0 else np.nan
-    rest = values - whole * week
-    middle = np.bincount(strata, rest) / rows
-    blocks = time_blocks(week * _WEEK * DAY_S, rest - middle[strata])
-    if blocks.n_blocks < MIN_BLOCKS:
-        return whole, np.nan, np.nan, np.nan, blocks.note
-    left = _slopes_without_blocks(x, y, strata, blocks.code)
-    share = (blocks.n_blocks - 1) / blocks.n_blocks
-    variance, df = share * float(((left - left.mean()) ** 2).sum()), blocks.n_blocks - 1.0
-    # blocks of a tenth of the span are too short for dependence that lasts
-    days, of_day = np.unique(week, return_inverse=True)
-    daily = np.bincount(of_day, rest - middle[strata]) / np.bincount(of_day)
-    n, r = len(days), float(autocorrelation(daily, lags=1)[0])
-    r = min(max((n * r + _BIAS) / (n - 4 * _BIAS), 0.0), _LARGEST_R)
-    scores = np.bincount(of_day, x * (rest - middle[strata]))
-    inflated = float(scores @ scores) / float(squares) ** 2 * (1 + r) / (1 - r)
-    if inflated > variance:
-        variance, df = inflated, max(n * (1 - r) / (1 + r) - 2, 1.0)
-    error = float(np.sqrt(variance))
-    reach = float(stdtrit(df, 0.975)) * error
-    p = float(2 * stdtr(df, -abs(whole) / error)) if error > 0 else np.nan
-    note = f"autocorrelation {r:.2g} of days: intervals are too narrow" if r > _HIGH_R else None
-    return whole, whole - reach, whole + reach, p, note
-
-
-def _slopes_without_blocks(
-    x: NDArray[Any], y: NDArray[Any], strata: NDArray[Any], block: NDArray[Any]
-) -> NDArray[np.float64]:
-    """Return the slopes within strata without each block; x and y have mean 0 in each stratum."""
-    n_strata = int(strata.max()) + 1
-    cells, of_cell = np.unique(block * n_strata + strata, return_inverse=True)
-    block_of, stratum_of = np.divmod(cells, n_strata)
-    n_left = np.bincount(strata)[stratum_of] - np.bincount(of_cell)
-    sums = [np.bincount(of_cell, axis) for axis in (x, y)]
-
-    def left(axis: NDArray[Any], cell_sums: NDArray[Any]) -> NDArray[Any]:
-        # what is left of a stratum has another mean
-        moved = sums[0] * cell_sums / np.maximum(n_left, 1)
-        return float(x @ axis) - np.bincount(block, x * axis) - np.bincount(block_of, moved)
-
-    squares, products = (left(*pair) for pair in zip((x, y), sums, strict=True))
-    squares[squares <= _FLAT * (x @ x)] = np.nan
-    slopes: NDArray[np.float64] = products / squares
-    return slopes

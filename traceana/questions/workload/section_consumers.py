@@ -195,26 +195,25 @@ def _idle(consumers: Consumers, title: str) -> Iterator[Finding]:
 def _memory(consumers: Consumers, title: str) -> Iterator[Finding]:
     """Name the accounts, else users, that use little of much memory, the most unused first."""
     whole = consumers.whole
-    if not whole["unused_gib_hours"] or not whole["memory_used"] < 1:
+    if not whole["unused_gib_hours"]:
         return
-    requested = whole["unused_gib_hours"] / (1 - whole["memory_used"])
     for name in ("account", "user"):
         groups = consumers.groups.get(name)
         if groups is None:
             continue
         low = (pl.col("memory_used") < _IDLE) & (pl.col("jobs") >= FEWEST_WAITS)
-        much = pl.col("unused_gib_hours") >= _NEGLIGIBLE * requested
+        much = pl.col("unused_gib_hours") >= _NEGLIGIBLE * whole["unused_gib_hours"]
         rows = groups.drop_nulls(name).filter(low, much)
         for row in rows.sort("unused_gib_hours", descending=True).head(_NAMED).rows(named=True):
             use, hours = percent(row["memory_used"]), hours_text(row["unused_gib_hours"])
-            of_all = row["unused_gib_hours"] / (1 - row["memory_used"]) / requested
+            of_all = row["unused_gib_hours"] / whole["unused_gib_hours"]
             text = f"{name} {row[name]} used {use} of the memory that it requested"
             yield Finding(
-                f"{title}: {text}, which is {share(of_all)} of all; {hours} GiB-hours were unused.",
+                f"{title}: {text}; {hours} GiB-hours were unused, {share(of_all)} of all unused.",
                 effect=row["memory_used"],
                 n=row["jobs"],
                 cost_jobs=row["jobs"] * (1 - row["memory_used"]),
-                alert=f"{title}: unused memory: {text}, {share(of_all)} of all"
+                alert=f"{title}: unused memory: {text}, {share(of_all)} of all unused"
                 if of_all >= _COSTLY
                 else "",
                 heading=f"{title}: {text}",
