@@ -28,6 +28,7 @@ from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.permutation import too_few_clusters
+from traceana.stats.quantiles import woodruff_interval
 from traceana.store.frames import Names, as_names, collect, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -383,8 +384,6 @@ HORIZON_S: Final = 86_400.0
 _FEWEST: Final = 10
 _NOTICED: Final = 0.01
 """Fraction of rows without an end from which the bias is stated."""
-_MUCH: Final = 1.2
-"""Ratio of median runtimes from which one outcome comes later than the other."""
 
 
 class Failure(NamedTuple):
@@ -413,19 +412,24 @@ def _bias(cohort: Cohort) -> str:
     not_ended = count_not_ended(cohort) / max(cohort.rows.height, 1)
     if not_ended < _NOTICED:
         return ""
-    status = cohort.rows["status"].cast(pl.String)
-    failed, completed = (
-        cohort.rows["duration_s"].filter(status == ending).median()
-        for ending in ("failed", "completed")
-    )
     way = "biased towards the outcome of short ones"
-    if isinstance(failed, float) and isinstance(completed, float):
-        way = "too low or too high, since failures and completions come after similar runtimes"
-        if failed > _MUCH * completed:
+    failed, completed = (_median_interval(cohort, status) for status in ("failed", "completed"))
+    if failed and completed:
+        way = "too low or too high: it is not certain whether failures or completions come sooner"
+        if failed[0] > completed[1]:
             way = "likely too low, since failures come later than completions"
-        elif completed > _MUCH * failed:
+        elif completed[0] > failed[1]:
             way = "likely too high, since failures come sooner than completions"
     return f"{100 * not_ended:.2g} % of all {cohort.noun} reached no end state: the rate is {way}"
+
+
+def _median_interval(cohort: Cohort, status: str) -> tuple[float, float] | None:
+    """Return the interval of the median runtime of rows with a status; None without runtimes."""
+    rows = cohort.rows.filter(pl.col("status").cast(pl.String) == status).drop_nulls("duration_s")
+    if rows.is_empty():
+        return None
+    codes = None if cohort.cluster is None else rows[cohort.cluster].rank("dense").to_numpy() - 1
+    return woodruff_interval(rows["duration_s"].to_numpy(), codes)
 
 
 def failure_by(trace: Trace, horizon_s: float | None = None, /) -> dict[str, Any] | None:
