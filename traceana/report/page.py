@@ -33,7 +33,7 @@ from traceana.tables.formatting import text as shortened
 
 _MAX_RESULTS: Final = 6
 _FEW_RESULTS: Final = 3
-_MAX_ALERTS: Final = 8
+_MAX_ALERTS: Final = 10
 _WEIGHTS: Final = {"exact": 1.0, "estimated": 0.8}
 _LEAST_COST: Final = 0.05
 """Of the largest cost of the page: what costs less is no main result."""
