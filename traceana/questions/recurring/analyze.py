@@ -22,6 +22,9 @@ from traceana.questions.energy.savings import (
 )
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.ratio import runtime_ratio
+from traceana.simulate.recurring.policies import POLICIES
+from traceana.simulate.recurring.read import read_tables
+from traceana.simulate.recurring.simulate import read_jobs, sweep_jobs
 from traceana.simulate.recurring.tables import PolicyVariants
 from traceana.stats.arguments import check_count
 from traceana.stats.segments import kmeans_1d
@@ -50,12 +53,11 @@ _PARTS: Final[dict[str, dict[str, Any]]] = {
 
 def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
     """Compare variants of the policy on a GPU (five seeds), and the policy on every GPU (ten)."""
-    tables, tables_and_defaults = training_tables(trace), trace.once(defaults)
+    tables = read_tables(*training_tables(trace), defaults=trace.once(defaults))
+    jobs = read_jobs(tables, gpus=gpu)
 
-    def sweep(**options: Any) -> pl.DataFrame:  # noqa: ANN401  of sweep_recurring
-        return simulate.sweep_recurring(
-            *tables, gpus=gpu, seeds=_SEEDS, defaults=tables_and_defaults, **options
-        )
+    def sweep(policy: str = "zeus", beta: float = 2.0) -> pl.DataFrame:
+        return sweep_jobs(jobs, POLICIES[policy], _SEEDS, beta=beta)
 
     every = trace.once(recurring_sweep)
     zeus = every.filter(pl.col("gpu") == gpu, pl.col("seed").is_in(_SEEDS))

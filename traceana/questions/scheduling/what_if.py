@@ -62,7 +62,7 @@ def jobs_to_schedule(trace: Trace, most: int | None, /) -> tuple[pl.DataFrame, i
 
 def deadlines_by_policy(trace: Trace, /) -> pl.DataFrame:
     """Return the deadlines met by policy, of groups with few jobs."""
-    sizes = read_schedule_jobs(trace.jobs).get_column("group").value_counts()
+    sizes = _planned(trace)["group"].value_counts()
     few = sizes.filter(pl.col("count") <= MOST_PLANNED)["group"].sort()
     rows = [trace.once(deadlines_met, name, each) for name in DEADLINE_POLICIES for each in few]
     return pl.concat([pl.DataFrame(schema=schema_of(ScheduleGroups)), *rows])
@@ -70,11 +70,20 @@ def deadlines_by_policy(trace: Trace, /) -> pl.DataFrame:
 
 def deadlines_met(trace: Trace, policy: str, group: str, /) -> pl.DataFrame:
     """Return the deadlines of a group that a policy meets, as one row of a sweep."""
-    rows = trace.jobs.filter(read_schedule_jobs(trace.jobs).get_column("group") == group)
+    rows = _planned(trace).filter(group=group)
     if rows.is_empty():
         return pl.DataFrame(schema=schema_of(ScheduleGroups))
-    plans, profiles = trace.table("training_plans"), trace.once(rates_of_all)
-    return sweep_schedules(rows, {policy: policy}, plans=plans, profiles=profiles, **_how(trace))
+    profiles = trace.once(rates_of_all)
+    return sweep_schedules(rows, {policy: policy}, group="group", profiles=profiles, **_how(trace))
+
+
+def _planned(trace: Trace) -> pl.DataFrame:
+    """Return the jobs with their groups and plans, which each policy schedules."""
+
+    def read() -> pl.DataFrame:
+        return read_schedule_jobs(trace.jobs, plans=trace.table("training_plans"))
+
+    return trace.cached(("planned jobs",), read, on_disk=False).drop("row", "known")
 
 
 def _how(trace: Trace) -> dict[str, Any]:
@@ -84,7 +93,7 @@ def _how(trace: Trace) -> dict[str, Any]:
 
 def rates_of_all(trace: Trace, /) -> pl.DataFrame:
     """Return the throughputs that the plans of all jobs imply."""
-    return implied_rates(read_schedule_jobs(trace.jobs, plans=trace.table("training_plans")))
+    return implied_rates(_planned(trace))
 
 
 SEEDS: Final = (1, 2)

@@ -125,7 +125,7 @@ class TypicalRequests:
         return fragment
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class PlacementNodes:
     """Machines and their free resources; one row per machine.
 

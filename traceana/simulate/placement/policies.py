@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -47,15 +48,11 @@ class PlacementPolicy(Protocol):
 
 
 class Random:
-    """A random machine and a random GPU among those that fit."""
+    """A random machine among those that fit; the simulation also draws the GPU of a shared one."""
 
     def score(self, request: PlacementRequest, nodes: PlacementNodes, /) -> Ints:  # noqa: ARG002
         """Return equal scores; the simulation breaks these ties at random."""
         return np.zeros(len(nodes.gpus), dtype=np.int64)
-
-    def score_gpus(self, request: PlacementRequest, nodes: PlacementNodes, /) -> Ints:  # noqa: ARG002
-        """Return equal scores, as above."""
-        return np.zeros_like(nodes.gpu_milli)
 
 
 class DotProduct:
@@ -130,6 +127,7 @@ class FragmentationGradientDescent:
         score: Ints = self.score_gpus(request, nodes).max(axis=1)
         return score
 
+    @lru_cache(maxsize=1)  # noqa: B019  the score of a machine is that of its best GPU
     def score_gpus(self, request: PlacementRequest, nodes: PlacementNodes, /) -> Ints:
         """Return the same score of each GPU, -1 where the request does not fit."""
         free = nodes.gpu_milli
@@ -140,7 +138,7 @@ class FragmentationGradientDescent:
         left[np.arange(len(row)), gpu] -= request.gpu_milli
         scores = np.full(free.shape, -1, dtype=np.int64)
         scores[row, gpu] = _decrease(request, nodes, row, left)
-        return np.take_along_axis(scores, first, axis=1)
+        return scores[np.arange(len(free))[:, None], first]
 
 
 def _decrease(request: PlacementRequest, nodes: PlacementNodes, row: Ints, left: Ints) -> Ints:
@@ -152,7 +150,7 @@ def _decrease(request: PlacementRequest, nodes: PlacementNodes, row: Ints, left:
     )
     decrease = fragment[row] - fragment[len(nodes.gpus) :]
     # without the rounding, noise of the sums would put an unchanged fragment below 50
-    gpus = np.round(decrease, 6) / MILLI
+    gpus = decrease.round(6) / MILLI
     score: Ints = (_BEST / (1 + np.exp(-gpus))).astype(np.int64)
     return score
 

@@ -314,8 +314,10 @@ class Cluster:
         rng: np.random.Generator,
     ) -> None:
         self.nodes, self._memory, self._policy, self._rng = nodes, memory_mib, policy, rng
-        self._random_ties = random_ties or isinstance(policy, Random)
+        self._is_random = isinstance(policy, Random)
+        self._random_ties = random_ties or self._is_random
         self._score_gpus: Any = getattr(policy, "score_gpus", None)
+        self._best_gpu: dict[PlacementRequest, Ints] = {}  # by machine, if the policy chooses it
         self._placed = 0
         self._changed = np.zeros(len(nodes.gpus), dtype=np.int64)  # last placement by machine
         self._scores: dict[PlacementRequest, tuple[Floats, int]] = {}
@@ -358,10 +360,16 @@ class Cluster:
             scores[index] = -np.inf
             fits = index[self.nodes.fits(request, index)]
             if fits.size:
-                found = self._policy.score(request, self.nodes.rows(fits))
+                rows = self.nodes.rows(fits)
+                found = self._policy.score(request, rows)
                 if np.shape(found) != fits.shape:
                     raise DataError(f"{_SCORES}, here {fits.size}; it returned {found!r}")
                 scores[fits] = found
+                if request.shares and self._score_gpus is not None:
+                    of_gpus = np.asarray(self._score_gpus(request, rows), dtype=float)
+                    of_gpus = np.where(rows.gpu_milli >= request.gpu_milli, of_gpus, -np.inf)
+                    best = self._best_gpu.setdefault(request, np.zeros_like(self._changed))
+                    best[fits] = of_gpus.argmax(axis=1)
         self._scores[request] = scores, self._placed
         return scores
 
@@ -382,16 +390,11 @@ class Cluster:
 
     def _gpu_of(self, node: int, request: PlacementRequest) -> int:
         """Return the GPU of the highest score, or the one with the least free that fits."""
+        if self._score_gpus is not None:
+            return int(self._best_gpu[request][node])
         free = self.nodes.gpu_milli[node]
         fits = free >= request.gpu_milli
-        if self._score_gpus is None:
-            return int(np.where(fits, free, np.inf).argmin())
-        of_node = self.nodes.rows(np.array([node]))
-        scores = np.asarray(self._score_gpus(request, of_node), dtype=float)[0]
-        scores = np.where(fits, scores, -np.inf)
-        if isinstance(self._policy, Random):
-            return self._draw(scores == scores.max())
-        return int(scores.argmax())
+        return self._draw(fits) if self._is_random else int(np.where(fits, free, np.inf).argmin())
 
     def _draw(self, ties: NDArray[np.bool_]) -> int:
         best = np.flatnonzero(ties)

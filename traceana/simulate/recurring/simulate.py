@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from narwhals.stable.v2.typing import IntoFrame
 
     from traceana.schema import TrainingDefaults
+    from traceana.schema.training_tables import TrainingTables
     from traceana.simulate.recurring.read import JobTrace
 
 
@@ -184,14 +185,50 @@ def sweep_recurring(
     check_knobs(eta=eta, beta=beta, recurrences=recurrences)
     _, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
-    jobs = _profiled(tables.power_profiles, gpu=gpus, dataset=datasets)
-    rows: list[dict[str, object]] = []
-    for done, (gpu, dataset) in enumerate(jobs, 1):
-        key: dict[str, object] = {"gpu": gpu, "dataset": dataset}
+    jobs = read_jobs(tables, gpus=gpus, datasets=datasets)
+    return sweep_jobs(
+        jobs, maker, seeds, eta=eta, beta=beta, recurrences=recurrences, progress=progress
+    )
+
+
+Jobs: TypeAlias = dict[tuple[str, str], "JobTrace | DataError"]
+"""Jobs by GPU and data set, or why one cannot be simulated."""
+
+
+def read_jobs(
+    tables: TrainingTables,
+    /,
+    *,
+    gpus: str | Sequence[str] | None = None,
+    datasets: str | Sequence[str] | None = None,
+) -> Jobs:
+    """Return the profiled jobs, of all or of some GPUs and data sets."""
+    jobs: Jobs = {}
+    for gpu, dataset in _profiled(tables.power_profiles, gpu=gpus, dataset=datasets):
         try:
-            job = read_job(tables, gpu=gpu, dataset=dataset)
+            jobs[gpu, dataset] = read_job(tables, gpu=gpu, dataset=dataset)
         except DataError as error:
-            rows += [{**key, "seed": seed, "note": str(error)} for seed in seeds]
+            jobs[gpu, dataset] = error
+    return jobs
+
+
+def sweep_jobs(
+    jobs: Jobs,
+    maker: PolicyMaker,
+    seeds: Sequence[int],
+    /,
+    *,
+    eta: float = 0.5,
+    beta: float = 2.0,
+    recurrences: int | None = None,
+    progress: Callable[[float], None] | None = None,
+) -> pl.DataFrame:
+    """Return what :func:`sweep_recurring` does for jobs that were read."""
+    rows: list[dict[str, object]] = []
+    for done, ((gpu, dataset), job) in enumerate(jobs.items(), 1):
+        key: dict[str, object] = {"gpu": gpu, "dataset": dataset}
+        if isinstance(job, DataError):
+            rows += [{**key, "seed": seed, "note": str(job)} for seed in seeds]
         else:
             references = reference_points(job, eta=eta)
             note = "; ".join(references["note"].drop_nulls()) or None
