@@ -138,7 +138,8 @@ class FragmentationGradientDescent:
         left[np.arange(len(row)), gpu] -= request.gpu_milli
         scores = np.full(free.shape, -1, dtype=np.int64)
         scores[row, gpu] = _decrease(request, nodes, row, left)
-        return scores[np.arange(len(free))[:, None], first]
+        of_gpus: Ints = scores[np.arange(len(free))[:, None], first]
+        return of_gpus
 
 
 def _decrease(request: PlacementRequest, nodes: PlacementNodes, row: Ints, left: Ints) -> Ints:

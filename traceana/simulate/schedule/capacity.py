@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -216,8 +217,8 @@ class Profile:
 
     def below(self, most: int, /) -> Profile:
         """Return the part of the profile up to a number of GPUs."""
-        n = sum(gpus <= most for gpus in self.gpus)
-        return Profile(self.gpus[:n], self.rates[:n])
+        n = bisect_right(self.gpus, most)
+        return self if n == len(self.gpus) else Profile(self.gpus[:n], self.rates[:n])
 
     def rising(self) -> Profile:
         """Return the part of the profile on which each further step makes the job faster."""

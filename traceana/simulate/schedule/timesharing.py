@@ -129,6 +129,8 @@ class _Queue:
     def fit(self, free: int, gpus: Sequence[int], changes: dict[int, int]) -> int:
         """Run the jobs in order where they fit free GPUs; return the GPUs that are left."""
         left, stopped = free - self._used, list[int]()
+        if left >= 0 and not (self.demoted or (left and self.waiting)):
+            return left  # nothing changes
         if left < 0:
             kept, left = _fitting(self.running, gpus, free)
             running = dict.fromkeys(kept)
@@ -370,9 +372,7 @@ def _fair_fractions(
     capacity: float,
 ) -> NDArray[np.float64]:
     """Return the least fractions at the smallest largest ratio, found by bisection."""
-    low = 0.0
-    for i in range(len(gpus)):
-        low = max(low, (age[i] + left[i]) / alone[i])
+    low = max(0.0, np.max((age + left) / alone))
     fractions = np.minimum(left / np.maximum(low * alone - age, 1e-9), 1.0)
     high = low
     while np.sum(gpus * fractions) > capacity:
