@@ -81,7 +81,7 @@ def test_jobs_without_a_time(row: dict[str, float | str], hours: float | None) -
     ),
     ends=st.tuples(st.integers(0, 60), st.integers(0, 60)),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_hours_are_what_a_walk_over_seconds_finds(
     jobs: list[tuple[int, int | None, float]], ends: tuple[int, int]
 ) -> None:

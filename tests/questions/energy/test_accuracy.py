@@ -66,7 +66,7 @@ def test_no_feasible_configuration_is_an_empty_frame() -> None:
 
 
 @given(points=st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=25))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_front_is_what_nothing_dominates(points: list[tuple[int, int]]) -> None:
     runs = pl.concat(
         [RUNS.head(1).with_columns(batch_size=pl.lit(i + 1, pl.Int64)) for i in range(len(points))]

@@ -85,7 +85,7 @@ def test_without_censoring_it_is_the_share_and_its_binomial_error() -> None:
         max_size=40,
     )
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_has_ended_and_what_has_not_make_one(rows: list[tuple[int, Any, Any]]) -> None:
     schema = {"runtime_s": pl.Float64, "status": pl.String, "g": pl.String}
     frame = pl.DataFrame(rows, schema=schema, orient="row")
@@ -108,7 +108,7 @@ def test_what_has_ended_and_what_has_not_make_one(rows: list[tuple[int, Any, Any
     ends=st.lists(st.integers(0, 3), min_size=1, max_size=12),
     cut=st.lists(st.integers(0, 3), min_size=12, max_size=12),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_one_way_to_end_has_greenwoods_variance(ends: list[int], cut: list[int]) -> None:
     keep = [i for i in range(len(ends)) if ends[i] + cut[i]]
     if not keep:

@@ -131,7 +131,7 @@ def test_the_traces_end_is_the_latest_time_of_either_table() -> None:
     assert ends == [70, 10, 80]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(tasks=traces.tasks, instances=traces.instances)
 def test_every_policy_is_its_wording(tasks: pl.DataFrame, instances: pl.DataFrame) -> None:
     times = [
@@ -152,7 +152,7 @@ def test_every_policy_is_its_wording(tasks: pl.DataFrame, instances: pl.DataFram
             assert (row["note"] is None) == (row["runtime_s"] is not None)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(tasks=traces.tasks, instances=traces.instances)
 def test_a_wider_policy_never_shortens_a_runtime(
     tasks: pl.DataFrame, instances: pl.DataFrame

@@ -56,7 +56,7 @@ def found(result: StragglerResult) -> list[tuple[str, float, float]]:
     n_workers=st.integers(3, 12),
     units=st.sampled_from([(0.1, 1e-4), (1.0, 0.05), (10.0, 1.0), (60.0, 1e6)]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_without_noise_onset_and_end_are_exact(
     severity: float, onset: int, length: int, n_workers: int, units: tuple[float, float]
 ) -> None:
@@ -208,7 +208,7 @@ JOBS = st.integers(0, 2**32).map(
 
 
 @given(value=JOBS, factor=st.floats(1e-6, 1e6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_unit_of_the_value_does_not_matter(value: NDArray[Any], factor: float) -> None:
     result = detect_stragglers(samples_of(value))
     scaled = detect_stragglers(samples_of(value * factor))
@@ -219,7 +219,7 @@ def test_the_unit_of_the_value_does_not_matter(value: NDArray[Any], factor: floa
 
 
 @given(value=JOBS, seed=st.integers(0, 99), shift=st.integers(-(10**6), 10**6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_neither_the_order_of_rows_nor_names_nor_the_clock_matter(
     value: NDArray[Any], seed: int, shift: int
 ) -> None:

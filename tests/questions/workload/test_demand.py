@@ -65,7 +65,7 @@ def test_empty_bins_are_there() -> None:
     ),
     bin_s=st.integers(1, 25),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_demand_is_what_a_walk_over_seconds_finds(
     jobs: list[tuple[int, int, float]], bin_s: int
 ) -> None:
