@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from traceana.store import Store
 
 # no test depends on how fast a machine is
-settings.register_profile("unhurried", deadline=None)
+settings.register_profile("unhurried", deadline=None, max_examples=50)
 settings.load_profile("unhurried")
 
 

@@ -191,7 +191,7 @@ STATE = st.sampled_from(["absent", "right", "wrong"])
 
 
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(there=st.fixed_dictionaries(dict.fromkeys(PUBLISHED, STATE)), data=st.data())
 def test_whatever_stands_under_a_published_name_is_what_was_published(

@@ -68,7 +68,7 @@ def converted(block: Block) -> Converted:
     return convert(frame_block(block, COMPILED.kinds), COMPILED)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(content=st.lists(lines, min_size=1, max_size=6))
 @example(content=[b"j1,worker,3.0", b"j1,w,3,Failed,1,2,6,2,5,T4,a,b,c,d,e,f,g"])
 @example(content=[b"j1,w,nan,Failed,1,2,6,2,5,T4"])

@@ -26,7 +26,7 @@ def test_repeated_rows_are_counted() -> None:
     assert counter.count() == 300
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(blocks=st.lists(st.lists(st.integers(0, 30), max_size=12), max_size=12))
 def test_of_equal_keys_the_first_is_new(blocks: list[list[int]]) -> None:
     keys = KeyFilter(["key"])

@@ -40,7 +40,7 @@ lines = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(content=st.lists(lines, min_size=1, max_size=30), block=st.integers(1, 64))
 def test_every_line_is_a_row_or_a_bad_line(content: list[bytes], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

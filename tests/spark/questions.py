@@ -52,27 +52,6 @@ from traceana.questions.workload.analyze import describe_workload, weekdays_and_
 from traceana.questions.workload.analyze_consumers import describe_consumers
 from traceana.store import Trace
 
-# the same with groups: the script asks Spark both, the tests the latter
-WITHOUT_GROUPS = {
-    f"{name}, all"
-    for name in (
-        "runtime_by",
-        "variance_share",
-        "failure_rates",
-        "interarrivals",
-        "interarrival_curve",
-        "job_quantiles",
-        "size_distribution",
-        "concentration",
-        "lorenz_curve",
-        "gpu_demand",
-        "summarize_runtime_ratio",
-        "queueing_delay",
-        "mean_by_value",
-        "joint_counts",
-        "rows_at_risk",
-    )
-}
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     **QUESTIONS,
     **COMPARISONS,
@@ -95,6 +74,12 @@ ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
         straggler_attributes(rows, attributes="worker_id", worker="row", resamples=99).attributes
     ),
 }
+
+
+def is_asked_here(question: str) -> bool:
+    """Return whether the tests ask Spark too, not the script alone: each function, and clusters."""
+    variant = question.partition(", ")[2]
+    return variant in ("", "clusters") or question in ("kaplan_meier, all", "correlate, all")
 
 
 def ask_of_ended(question: str, frame: pl.DataFrame) -> pl.DataFrame:

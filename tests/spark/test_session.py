@@ -27,9 +27,9 @@ from tests.spark.questions import (
     OWN,
     ROW_QUESTIONS,
     TABLES,
-    WITHOUT_GROUPS,
     ask_of_ended,
     frames_of,
+    is_asked_here,
     own_jobs,
     own_samples,
 )
@@ -97,7 +97,7 @@ def test_a_frame_of_spark_becomes_a_table(spark: Any, tmp_path: Path) -> None:
     assert jobs.sort("job_id").rows() == [("a", 2.0), ("b", 4.0)]
 
 
-@pytest.mark.parametrize("question", [one for one in ROW_QUESTIONS if one not in WITHOUT_GROUPS])
+@pytest.mark.parametrize("question", [*filter(is_asked_here, ROW_QUESTIONS)])
 def test_spark_gives_the_same_values(rows: Any, question: str) -> None:
     here = ask_of_ended(question, ROWS)
     there = rows if here is ROWS else rows.dropna(subset="status")

@@ -13,7 +13,7 @@ values = st.one_of(st.floats(-5, 5), st.just(float("nan")))
 series = st.lists(values, min_size=1, max_size=12).map(np.array)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(a=series, b=series, least=st.integers(1, 4))
 def test_no_shift_is_better(a: np.ndarray, b: np.ndarray, least: int) -> None:
     tried = {}

@@ -24,7 +24,7 @@ def test_autocorrelation_by_hand() -> None:
 @given(
     values=st.lists(st.integers(0, 1000), min_size=2, max_size=60).filter(lambda v: len({*v}) > 1)
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_autocorrelation_is_the_sum_over_pairs(values: list[int]) -> None:
     x = np.array(values) - np.mean(values)
     expected = [(x[: len(x) - k] * x[k:]).sum() / (x**2).sum() for k in range(1, len(x))]

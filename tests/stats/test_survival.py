@@ -36,7 +36,7 @@ def test_the_leukaemia_trial() -> None:
     data=st.data(),
     q=st.floats(0.05, 0.95),
 )
-@settings(max_examples=80)
+@settings(max_examples=30)
 def test_quantiles_are_where_scipys_curve_comes_down(
     durations: list[int], data: st.DataObject, q: float
 ) -> None:

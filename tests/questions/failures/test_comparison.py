@@ -35,7 +35,7 @@ def test_plant_growth_as_r_has_it(published: dict[str, Any]) -> None:
 @given(
     values=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=12, max_size=60)
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_tests_and_effects_are_scipys(values: list[tuple[str, int]]) -> None:
     parts = {g: [x for name, x in values if name == g] for g in sorted({g for g, _ in values})}
     if len(parts) < 2 or len({x for _, x in values}) < 2:

@@ -41,7 +41,7 @@ def test_planted_hazards_are_found() -> None:
     assert completed["run_hours"].sum() == pytest.approx(np.minimum(fails, ends).sum() / HOUR)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 50), st.integers(0, 50), st.sampled_from(["failed", "completed"])),

@@ -80,7 +80,7 @@ def test_a_mean_that_hangs_on_its_tail_says_so(by: str | tuple[()]) -> None:
     values=st.lists(st.just(0.0) | st.floats(1e-9, 1e6), min_size=2, max_size=40),
     confidence=st.sampled_from([0.5, 0.9, 0.95, 0.99]),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_runtimes_are_what_numpy_and_scipy_make_of_them(
     values: list[float], confidence: float
 ) -> None:
@@ -153,7 +153,7 @@ def test_what_counts_as_failure_moves_the_rate() -> None:
 
 
 @given(words=st.lists(st.sampled_from([*STATUSES, None]), max_size=60))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_every_row_is_counted_once_and_the_interval_holds_the_rate(
     words: list[str | None],
 ) -> None:

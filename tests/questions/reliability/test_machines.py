@@ -139,7 +139,7 @@ def test_an_end_is_unknown_where_the_machine_failed_again() -> None:
     assert (row["n_open"], row["downtime_s"]) == (0, DAY), "a failed again after the window"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(-5, 25), st.integers(0, 9)),

@@ -80,7 +80,7 @@ TICKS = st.lists(
 
 
 @given(ticks=TICKS)
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_cov_keeps_its_bounds_and_is_numpys(ticks: list[list[float]]) -> None:
     for ddof in (0, 1):
         result = iteration_cov(ticks_of(*ticks), ddof=ddof)
@@ -104,7 +104,7 @@ def test_the_bounds_are_reached_when_one_worker_does_all() -> None:
 
 
 @given(ticks=TICKS, factor=st.floats(1e-3, 1e3), seed=st.integers(0, 99))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_neither_the_unit_nor_the_order_of_rows_matters(
     ticks: list[list[float]], factor: float, seed: int
 ) -> None:
@@ -245,7 +245,7 @@ def test_a_summary_by_hand() -> None:
 
 
 @given(values=st.lists(st.floats(0, 10), min_size=1, max_size=40))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_summarys_quantiles_are_numpys_and_in_order(values: list[float]) -> None:
     summary = summarize_cov(pl.DataFrame({"cov": values}), by=()).row(0, named=True)
     found = [summary[name] for name in ("p05", "p25", "median", "p75", "p95", "max")]

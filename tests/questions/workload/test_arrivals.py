@@ -22,7 +22,7 @@ HOUR, DAY = 3600, 86400
     times=st.lists(st.integers(0, 40 * DAY), min_size=1, max_size=40),
     offset=st.sampled_from([-24, -9.5, 0, 5.75, 8, 24]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_hours_and_weekdays_are_those_of_the_calendar(times: list[int], offset: float) -> None:
     zone = timezone(timedelta(hours=offset)) if abs(offset) < 24 else UTC
     later = timedelta(0) if abs(offset) < 24 else timedelta(hours=offset)

@@ -44,7 +44,7 @@ def test_a_line_from_nothing() -> None:
 
 
 @given(hours=st.lists(st.floats(0, 1e4), min_size=1, max_size=40).filter(lambda x: sum(x) > 1e-3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_gini_is_half_the_relative_mean_difference(hours: list[float]) -> None:
     x = np.array(hours)
     row = concentration(jobs_of(hours)).row(0, named=True)

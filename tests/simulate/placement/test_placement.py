@@ -69,7 +69,7 @@ class Watching:
         return np.arange(len(nodes.gpus))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     jobs_of, machines_of, st.sampled_from([*POLICIES, "own"]), st.sampled_from(["name", "random"])
 )

@@ -94,7 +94,7 @@ logs = st.lists(
 
 
 @pytest.mark.parametrize("policy", ["fifo", "sjf", "srtf", "easy"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=logs)
 def test_ends_equal_those_of_an_independent_simulator(
     policy: str, rows: list[tuple[float, float, float]]
