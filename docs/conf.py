@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 from docutils.nodes import SkipNode, inline
-from furo.navigation import get_navigation_tree
 from jupyter_client.manager import KernelManager
 from latex2mathml.converter import convert
 
@@ -247,14 +246,16 @@ def shorten_navigation(
 ) -> None:
     """List fewer pages beside each function and example, since these are most of the pages."""
     if page.startswith(("reference/api/", "gallery/")) and "toctree" in context:
-        tree = context["toctree"](collapse=True, titles_only=True, maxdepth=1, includehidden=True)
-        context["furo_navigation_tree"] = get_navigation_tree(tree)
+        full = context["toctree"]
+        context["toctree"] = lambda **_: full(
+            collapse=True, titles_only=True, maxdepth=1, includehidden=True
+        )
 
 
 def setup(app: Any) -> None:  # noqa: ANN401
     app.connect("source-read", write_captions)
     app.connect("html-page-context", write_preview)
-    app.connect("html-page-context", shorten_navigation, priority=900)  # after the theme
+    app.connect("html-page-context", shorten_navigation, priority=400)  # before the theme
     reference = Path(__file__).parent / "reference"
     write_pages(reference / "api")
     (reference / "tables.md").write_text(tables_page(), encoding="utf-8")
