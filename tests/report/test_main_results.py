@@ -40,7 +40,8 @@ def test_a_description_is_a_heading_and_no_main_result() -> None:
     rate = Finding("169 faults per 1,000 node-days.", heading="169 faults", is_description=True)
     part = built(rate, Finding("Half of the memory is free.", heading="Half is free"))
     assert [one.text for one in main_results(part)] == ["Half of the memory is free."]
-    assert Content((rate,)).heading == "169 faults"
+    unclear = Finding("Nodes fail alike.", heading="Alike", certainty="cannot tell")
+    assert Content((unclear, rate)).heading == "169 faults"
 
 
 def test_the_alerts_of_one_machine_are_one_line() -> None:

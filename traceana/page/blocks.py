@@ -215,7 +215,7 @@ class Content:
         return next(
             (
                 finding.heading
-                for finding in sorted(titled, key=lambda finding: not finding.may_lead)
+                for finding in sorted(titled, key=lambda finding: not finding.is_decided)
             ),
             "",
         )
@@ -250,7 +250,7 @@ def arrange(content: Content, /) -> Content:
     lead, rest = _split_tall(lead)
     blocks[:0] = rest
     findings = sorted(
-        content.findings, key=lambda one: isinstance(one, Finding) and not one.may_lead
+        content.findings, key=lambda one: isinstance(one, Finding) and not one.is_decided
     )
     first, further = tuple(findings[:MAX_FINDINGS]), tuple(findings[MAX_FINDINGS:])
     if further:

@@ -86,10 +86,14 @@ class Finding(str):
         return made
 
     @property
+    def is_decided(self) -> bool:
+        """Whether the data decide it, and it finds something."""
+        return not self.is_null and self.certainty != "cannot tell"
+
+    @property
     def may_lead(self) -> bool:
         """Whether it may be a main result or an alert: it states an effect that the data decide."""
-        decided = not self.is_null and self.certainty != "cannot tell"
-        return decided and not self.is_description
+        return self.is_decided and not self.is_description
 
     def reword(self, change: Callable[[str], str], /) -> Finding:
         """Return the finding with changed words."""
