@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -279,11 +280,12 @@ def test_a_regression_of_one_name_of_a_user_is_stated_as_theirs() -> None:
 
 def test_a_regression_of_two_users_is_stated_of_both() -> None:
     since = BEGIN_S + 55 * DAY_S
-    both = _with_name(_with_name(stationary(6), since, 1.15), since, 1.15, user="bob", sigma=0.2)
-    found = level_changes(both, timezone="UTC").filter(measure="runtime")
-    assert sorted(found["user"]) == ["ann", "bob"]
+    bob: dict[str, Any] = {"user": "bob", "sigma": 0.22, "seed": 8}
+    ann = _with_name(stationary(6), since, 1.15)
+    found = level_changes(_with_name(ann, since, 1.15, **bob), timezone="UTC")
+    assert sorted(found.filter(measure="runtime")["user"]) == ["ann", "bob"]
     assert found["start_s"].to_list() == [pytest.approx(since, abs=5 * DAY_S)] * 2
-    alone = _with_name(_with_name(stationary(6), since, 1.15), None, 1.0, user="bob", sigma=0.2)
+    alone = _with_name(ann, None, 1.0, **bob)
     assert level_changes(alone, timezone="UTC")["user"].to_list() == ["ann"]
 
 

@@ -54,6 +54,7 @@ _OWN: Final = {"runtime": np.log1p(0.05), "failure rate": 0.03, "wait": np.log1p
 _STRICTER: Final = {"wait": 0.2}
 """Of the error rate, for sets of jobs: the waits of a queue depend on those of the day before."""
 _CLEAR: Final = 0.05
+"""p of a change on days that are known: of other jobs, or of all that change with a first one."""
 _HALF: Final = 2.0
 """Jobs of a stratum and day that have half of the most weight."""
 _GROUPS: Final = 20
@@ -92,7 +93,7 @@ def level_changes(
     queues, or names; of waits 0.002). A change of 5 % or more (of waits a half, of failure rates 3
     percentage points), of which other jobs have less than half, has a row of its own, and these are
     left out of the rest. That of a queue is not of one user alone. Once such a change is found,
-    other names (queues) are tested for one on the same days: several users may have it.
+    other names (queues) are tested for one on the same days, at 5 %: several users may have it.
 
     The change is the mean over strata with jobs on both sides, weighted by their days; of runtimes
     the median, in which a job that reached its time limit counts as longer. Intervals are by a
@@ -277,7 +278,7 @@ def _own_changes(
             ends = np.searchsorted(one.place, [low, high + 1])
             segment = deviating_ranks(one.values, segment=(int(ends[0]), int(ends[1])))
             p = segment.pvalue * len(order) * len(changes)
-            if p < alpha:
+            if p < _CLEAR:
                 found[key] = low, high, dates | {"pvalue": p}
                 row = change_of(key)
                 changes |= {} if row is None else {key: row}
