@@ -243,6 +243,6 @@ def test_jobs_without_a_user_are_no_values_of_it(tmp_path: Path) -> None:
         }
     )
     trace = trace_of(jobs, tmp_path)
-    assert form_cohort(trace).units == "24 values of `user` and 60 jobs without one"
+    assert form_cohort(trace).units == "24 users and 60 jobs without one"
     texts = " ".join(map(str, correlations.build([trace]).findings))
-    assert "n = 960, 24 values of `user`)" in texts
+    assert "n = 960, 24 users)" in texts

@@ -78,7 +78,7 @@ def test_descriptions_count() -> None:
         "4 correlations over up to 90 rows; 1 without a value are not drawn."
     )
     assert describe_small_multiples([PANEL, PANEL]) == (
-        "2 panels; the first: 5 distinct values, n = 16 rows; 2 points have one row, and the "
+        "2 panels. First panel: 5 distinct values, n = 16 rows; 2 points have one row, and the "
         "largest has 8."
     )
 

@@ -140,7 +140,7 @@ def test_a_mark_for_each_cluster_and_policy() -> None:
     )
     ax = plot_missed_deadlines(missed)
     (fifo,) = (c for c in ax.collections if c.get_gid() == "fifo")
-    assert np.asarray(fifo.get_offsets())[:, 0].tolist() == [50, 25]
+    assert np.asarray(fifo.get_offsets())[:, 0].tolist() == [0.5, 0.25]
     assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b"]
     told = describe_missed_deadlines(missed)
     assert told == "2 clusters, 30 jobs; fifo 33.3 %, edf 20.0 %."

@@ -104,7 +104,7 @@ def test_demand_at_absolute_times_is_drawn_over_dates() -> None:
     begin = datetime(2026, 3, 29, tzinfo=UTC).timestamp()
     demand = gpu_demand(JOBS.with_columns(pl.col("submit_s", "start_s", "end_s") + begin))
     ax = plot_gpu_demand(demand, timezone="Europe/Berlin")
-    assert ax.get_xlabel() == "Date (Europe/Berlin)"
+    assert ax.get_xlabel() == "Date in 2026 (Europe/Berlin)"
     (line,) = ax.lines
     first, *_ = num2date(np.asarray(line.get_xdata(orig=False)))  # type: ignore[no-untyped-call]
     # an hour ahead of UTC until clocks are set forward at one

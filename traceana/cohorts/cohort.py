@@ -156,6 +156,8 @@ class Cohort:
         """Name a number of the independent units, such as of those with both of two values."""
         if self.block_s is not None:
             return f"{n:,} blocks of {duration(self.block_s)} of submission"
+        if self.cluster == "user":
+            return plural(n, "user")
         return f"{n:,} value{'s' * (n != 1)} of `{self.cluster}`"
 
 

@@ -56,9 +56,10 @@ class Observation:
             f"were still running at its end ({window})."
         )
         if self.n_truncated + self.n_censored:
+            still = "was" if self.n_censored == 1 else "were"
             cut = (
                 (self.n_truncated, "started before the observation window (left-truncated)"),
-                (self.n_censored, "were still running at its end (right-censored)"),
+                (self.n_censored, f"{still} still running at its end (right-censored)"),
             )
             parts = " and ".join(f"{rows:,} {how}" for rows, how in cut if rows)
             parts = parts if self.n_truncated else parts.replace("its end", "the window's end")

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from matplotlib import font_manager, rcParams
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateFormatter, AutoDateLocator, ConciseDateFormatter
+from matplotlib.dates import AutoDateFormatter, AutoDateLocator, ConciseDateFormatter, num2date
 from matplotlib.lines import Line2D
 from matplotlib.ticker import (
     FixedLocator,
@@ -21,6 +21,7 @@ from matplotlib.ticker import (
     MaxNLocator,
     NullFormatter,
     NullLocator,
+    PercentFormatter,
 )
 from matplotlib.transforms import ScaledTranslation
 
@@ -31,6 +32,7 @@ from traceana.tables.formatting import duration, duration_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
+    from numpy.typing import NDArray
 
 
 _LINE_SPACING: Final = 1.15
@@ -42,6 +44,7 @@ _SHORT: Final = 10
 """Characters of the longest label up to which a legend has three columns."""
 _BELOW_IN: Final = -0.42
 """From the axes to a legend below their label."""
+_PERCENT_TICKS: Final = 5
 _MARGIN: Final = 1.05
 """Position of the names, in widths of the axes."""
 
@@ -126,6 +129,24 @@ def split_lines(
     if result.is_empty() or not all(part[unique].is_unique().all() for part in parts):
         raise DataError(f"a line needs rows, and each {unique} once per group")
     return [(name_group(part.select(keys).row(0)) if keys else "", part) for part in parts]
+
+
+class Percent(PercentFormatter):
+    """Percent with the decimals that a tick needs: 5 %, 2.5 %; `whole` is 100 %."""
+
+    def __init__(self, whole: float = 1.0) -> None:
+        super().__init__(xmax=whole, symbol=" %")
+
+    def format_pct(self, x: float, display_range: float) -> str:  # noqa: ARG002  of matplotlib
+        """Write a tick."""
+        return f"{self.convert_to_pct(x):.6g}{self.symbol}"
+
+
+def end_of_percent(values: Iterable[float | None], /) -> float:
+    """Return the end of an axis of fractions: a round number that the largest fits in, up to 1."""
+    largest = max((value for value in values if value is not None), default=0.0)
+    ticks = MaxNLocator(_PERCENT_TICKS, steps=[1, 2, 5, 10]).tick_values(0, largest)
+    return min(1.0, float(ticks[-1])) if largest > 0 else 1.0
 
 
 def place_legend(ax: Axes, /) -> None:
@@ -267,6 +288,7 @@ _FEW = 1e4
 _SHORT_SPAN = 30.0
 """Largest over smallest value below which there are ticks at 2 and 5."""
 
+_LEAST_S = 1e-3
 _NARROW = 3.0
 """Largest over smallest value below which ticks are equally spaced."""
 
@@ -317,9 +339,19 @@ def _decades(low: float, high: float, subs: tuple[float, ...], most: int) -> Loc
     return FixedLocator([tick for tick in ticks if tick > 0])
 
 
+class DurationLocator(FixedLocator):
+    """Ticks at round durations, which can be chosen again for other ends of the axis."""
+
+    locs: NDArray[np.float64]
+
+    def between(self, low: float, high: float, /) -> FixedLocator:
+        """Return the ticks of an axis with these ends."""
+        return FixedLocator(duration_ticks(max(low, _LEAST_S), high, len(self.locs) + 1))
+
+
 def _mark_durations(axis: Axis, ticks: Sequence[float], *, has_zero: bool) -> None:
     if len(ticks) > 1:
-        axis.set_major_locator(FixedLocator([0.0, *ticks] if has_zero else ticks))
+        axis.set_major_locator(DurationLocator([0.0, *ticks] if has_zero else ticks))
         axis.set_minor_locator(NullLocator())
 
 
@@ -328,12 +360,28 @@ def _unpowered(value: float) -> str:
     return f"{value:,.10f}".rstrip("0").rstrip(".")
 
 
+_DATES: Final[dict[str, Any]] = {
+    "formats": ["%Y", "%b %Y", "%-d %b", "%H:%M", "%H:%M", "%S.%f"],
+    "zero_formats": ["", "%b %Y", "%-d %b", "%-d %b", "%H:%M", "%H:%M"],
+    "show_offset": False,
+}
+"""Ticks that state day and month; the label has the years."""
+
+
 def use_dates(ax: Axes, timezone: str | None, /) -> None:
     """Make an axis of :func:`as_dates`, with its label; None: days on the clock of the trace."""
     if timezone is not None:
         ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    ax.set_xlabel("Day of the trace" if timezone is None else f"Date ({timezone})")
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator, **_DATES))  # type: ignore[no-untyped-call]
+    ax.set_xlabel("Day of the trace" if timezone is None else f"Date{_years(ax)} ({timezone})")
+
+
+def _years(ax: Axes) -> str:
+    ends = ax.xaxis.get_data_interval()
+    if not np.isfinite(ends).all():
+        return ""
+    years = dict.fromkeys(f"{num2date(end):%Y}" for end in ends)  # type: ignore[no-untyped-call]
+    return f" in {' and '.join(years)}"
 
 
 def as_dates(seconds: pl.Series, timezone: str | None, /) -> pl.Series:

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
 
-from traceana.drawing.labels import shorten_legends
+from traceana.drawing.labels import DurationLocator, shorten_legends
 from traceana.drawing.style import WIDTH_IN, figure_of, follow_axes, use_style
 from traceana.errors import DataError, TraceanaError, did_you_mean
 from traceana.modules import import_named
@@ -239,13 +239,15 @@ def plot_small_multiples(
         if one.get_ylabel() == one.get_title(loc="left"):
             one.set_ylabel("")
     if share_x:
-        ends = [one.get_xlim() for one in axes]
+        low, high = min(one.get_xlim()[0] for one in axes), max(one.get_xlim()[1] for one in axes)
         widest = max(
             axes, key=lambda one: np.ptp(one.xaxis.get_transform().transform(one.get_xlim()))
         )
         ticks = FixedLocator([*widest.get_xticks()])  # of a narrower panel they would overlap
+        if isinstance(chosen := widest.xaxis.get_major_locator(), DurationLocator):
+            ticks = chosen.between(low, high)
         for place, one in enumerate(axes):
-            one.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
+            one.set_xlim(low, high)
             one.xaxis.set_major_locator(ticks)
             if place + columns < len(axes):
                 one.set_xlabel("")
@@ -255,4 +257,4 @@ def plot_small_multiples(
 def describe_small_multiples(panels: Sequence[Panel]) -> str:
     """Return what the first panel shows, and how many panels there are."""
     first = get_figure(panels[0].figure).describe(panels[0].result)
-    return first if len(panels) == 1 else f"{len(panels)} panels; the first: {first}"
+    return first if len(panels) == 1 else f"{len(panels)} panels. First panel: {first}"

@@ -97,7 +97,16 @@ class Picture:
     number: str = ""
     id: str = ""
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether it needs the width of the page: it has panels side by side, more than two."""
+        width = _WIDTH.search(self.svg)
+        return width is not None and float(width[1]) > _WIDE
 
+
+_WIDTH: Final = re.compile(r'viewBox="\S+ \S+ ([\d.]+)')
+_WIDE: Final = 400.0
+"""Points of two panels side by side, and more."""
 SMALL_MULTIPLES: Final = "small-multiples"
 
 

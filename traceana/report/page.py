@@ -45,6 +45,7 @@ _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`]+)`")
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|kB|MB|GB)(?!\w))")
 _SENTENCE: Final = re.compile(r"(?<=[^.]\.) (?=[A-Z0-9])")
+_P: Final = re.compile(r"\bp ([=<]) ")
 _NUMBER: Final = re.compile(r"\d[\d.,]*\d|\d")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>]+")
 
@@ -326,7 +327,9 @@ def render_page(
     """Write the page, one HTML document; `absent` are sections without data."""
     templates = environment()
     templates.filters["prose"] = write_prose
-    templates.filters["explain"] = explainer(terms_of(context))
+    seen: set[str] = set()
+    templates.filters["explain"] = explainer(terms_of(context), seen)
+    templates.globals["begin_section"] = seen.clear
     templates.filters["slug"] = slug
     templates.filters["in_sentence"] = in_sentence
     templates.filters["dict"] = dict
@@ -403,8 +406,11 @@ def _altered(context: Context) -> list[str]:
     ]
 
 
-def explainer(terms: Mapping[str, str], /) -> Callable[..., Markup]:
-    """Return what writes prose, the first or each use of terms with their meaning as a tooltip."""
+def explainer(terms: Mapping[str, str], seen: set[str], /) -> Callable[..., Markup]:
+    """Return what writes prose, new or all uses of terms with their meaning as a tooltip.
+
+    A use is new if the term is not `seen`, which a section clears.
+    """
     terms = {
         str(escape(form)): text
         for term, text in terms.items()
@@ -412,7 +418,6 @@ def explainer(terms: Mapping[str, str], /) -> Callable[..., Markup]:
     }
     words = "|".join(map(re.escape, sorted(terms, key=len, reverse=True)))
     pattern = re.compile(rf"(<[^>]*>)|(?<![\w./-])({words})(?=s?(?!\w|[.-]\w))")
-    seen: set[str] = set()
 
     def mark(match: re.Match[str], every: bool) -> str:
         term = match[2]
@@ -432,6 +437,7 @@ def write_prose(text: str, /) -> Markup:
     """Escape a text; `code` and addresses become elements, a number stays with its unit."""
     safe = _UNIT.sub("\N{NO-BREAK SPACE}", str(escape(shortened(text))))
     safe = safe.replace("n = ", "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
+    safe = _P.sub("p\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", safe)
     safe = _CODE.sub(r"<code>\1</code>", safe)
     return Markup(_ADDRESS.sub(r'<a href="\g<0>">\g<0></a>', safe))  # noqa: S704  escaped above
 

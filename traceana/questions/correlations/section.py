@@ -32,18 +32,20 @@ from traceana.questions.correlations.analyze import (
 from traceana.questions.correlations.section_features import (
     ALPHA,
     FEATURE_NAMES,
+    RUN,
     SIGNIFICANT,
     compare_methods,
     draw_forest,
     name_family,
     name_rows,
+    requested,
     state_correlations,
 )
 from traceana.questions.correlations.tables import Correlations
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.stats.multiplicity import THRESHOLDS
 from traceana.store import Trace
-from traceana.tables.formatting import correlation, in_sentence
+from traceana.tables.formatting import correlation
 
 _OPENING: Final = (
     "Group means are the published PAI method: one point per distinct value, at its mean runtime. "
@@ -111,8 +113,8 @@ def _cohort(cohort: Cohort) -> Content:
     stated = []
     for outcome in sorted(("success", "failure"), key=lambda outcome: outcome != strongest):
         by_outcome = None if within is None else within.filter(outcome=outcome)
-        what, of_outcome = f"runtime of {_ended(cohort, outcome)}", ranks.filter(outcome=outcome)
-        stated.append(state_correlations(cohort, what, of_outcome, by_outcome))
+        who, of_outcome = _ended(cohort, outcome), ranks.filter(outcome=outcome)
+        stated.append(state_correlations(cohort, who, RUN, of_outcome, by_outcome))
     missing = ""
     if (running := (~cohort.rows["observed"]).sum()) > MOST_NOT_ENDED * cohort.rows.height:
         missing = (
@@ -153,7 +155,7 @@ def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, str, float]:
     order = [pl.col("outcome") == "success", pl.col("r").abs()]
     row = clear.sort(order, descending=True).row(0, named=True)
     longer = "longer" if row["r"] > 0 else "shorter"
-    feature = in_sentence(str(row["feature"])).replace(" %", "s")
+    feature = requested(str(row["feature"]))
     what = f"{_ended(cohort, row['outcome'])} that request more {feature} run {longer}"
     return f"{cohort.title}: {what} (rho {correlation(row['r'])})", row["outcome"], row["r"]
 

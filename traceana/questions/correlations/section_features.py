@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -23,7 +23,20 @@ from traceana.tables.formatting import (
     p_equals,
 )
 
-_UNCLEAR: Final = {NEGLIGIBLE: "changes little", INCONCLUSIVE: "may rise or fall"}
+
+class Answers(NamedTuple):
+    """What rows do that request more, by the sign and size of a correlation."""
+
+    rises: str
+    falls: str
+    alike: str
+    unclear: str
+
+
+RUN: Final = Answers("run longer", "run shorter", "run about as long", "may run longer or shorter")
+FAIL: Final = Answers(
+    "fail more often", "fail less often", "fail about as often", "may fail more or less often"
+)
 FEATURE_NAMES: Final = {
     "gpus": ("GPUs", "GPUs requested", "requested GPUs"),
     "cpus": ("CPUs", "CPUs requested", "requested CPUs"),
@@ -135,10 +148,20 @@ def compare_methods(
 
 
 def state_correlations(
-    cohort: Cohort, what: str, ranks: pl.DataFrame, within: pl.DataFrame | None, /
+    cohort: Cohort,
+    who: str,
+    answers: Answers,
+    ranks: pl.DataFrame,
+    within: pl.DataFrame | None,
+    /,
+    *,
+    when: str = "",
 ) -> str:
-    """Return a finding on rank correlations with requested resources, and which groups reverse."""
-    stated: dict[str, list[str]] = {}
+    """Return a finding on rank correlations with requested resources, one sentence of each.
+
+    What is clear is first, then by strength; `who` are the rows, and `when` follows the answer.
+    """
+    stated: list[tuple[bool, float, str, str, str]] = []
     table = ranks.drop_nulls("r")
     # resources that are requested in a fixed ratio have one correlation
     same = ("r", "ci_low", "ci_high", "pvalue_adjusted", "n")
@@ -147,31 +170,38 @@ def state_correlations(
         size = conclude(
             "correlation", row["r"], row["ci_low"], row["ci_high"], row["pvalue_adjusted"]
         )
-        reversed_in = "" if size in (NEGLIGIBLE, INCONCLUSIVE) else _reversed(cohort, row, within)
-        name = listed([in_sentence(feature) for feature in alike["feature"]])
+        if row["pvalue_adjusted"] is None:
+            size = NEGLIGIBLE if abs(row["r"]) < THRESHOLDS["correlation"][0] else ""
+        unclear = {NEGLIGIBLE: answers.alike, INCONCLUSIVE: answers.unclear}.get(size)
+        name = listed([requested(feature) for feature in alike["feature"]])
         if alike.height > 1:
-            name += f", which rank the {cohort.noun} alike"
-        answer = "rises" if row["r"] > 0 else "falls"
-        if row["pvalue_adjusted"] is not None:
-            answer = _UNCLEAR.get(size, answer)
-        elif abs(row["r"]) < THRESHOLDS["correlation"][0]:
-            answer = _UNCLEAR[NEGLIGIBLE]
+            name += f", which rank the {cohort.noun} alike,"
         limits = interval(row, correlation_range, ", 95 % CI {}")
         tested = "" if row["pvalue_adjusted"] is None else f"; {p_equals(row['pvalue_adjusted'])}"
-        stated.setdefault(answer, []).append(
-            f"{name} (rho {correlation(row['r'])}{limits}{tested}{reversed_in})"
-        )
+        numbers = f"rho {correlation(row['r'])}{limits}{tested}"
+        reverses = "" if unclear else _reversed(cohort, row, within)
+        answer = unclear or (answers.rises if row["r"] > 0 else answers.falls)
+        stated.append((unclear is not None, -abs(row["r"]), name, answer, numbers + reverses))
     if not stated:
         return ""
-    answers = sorted(stated, key=[*_UNCLEAR.values()].__contains__)  # what is clear first
-    first, *others = (f"{answer} with {listed(stated[answer])}" for answer in answers)
+    stated.sort(key=lambda one: one[:2])
+    (_, _, name, answer, numbers), *others = stated
     rows = " to ".join(f"{n:,}" for n in table["n"].unique().sort()[[0, -1]].unique())
     units = ""
     if cohort.cluster is not None:
         units = f", {cohort.name_units(max(table['n_clusters'].drop_nulls(), default=0))}"
-    sentences = [f"{cohort.title}: {what} {first} (Spearman's rho, n = {rows}{units})"]
-    sentences += [f"It {other}" for other in others]
+    first = f"{cohort.title}: {who} that request more {name} {answer}{when}"
+    sentences = [
+        f"{first} (Spearman's {numbers}; n = {rows}{units})",
+        *(f"With more {name} they {answer} ({numbers})" for _, _, name, answer, numbers in others),
+    ]
     return ". ".join(sentences) + "."
+
+
+def requested(feature: str, /) -> str:
+    """Return what a row requests more of: memory, instances."""
+    name = in_sentence(feature).removesuffix(" (GiB)")
+    return "instances" if name == "task size (instances)" else name
 
 
 def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) -> str:

@@ -8,6 +8,8 @@ import polars as pl
 from matplotlib.ticker import LogLocator, NullLocator
 
 from traceana.drawing.labels import (
+    Percent,
+    end_of_percent,
     legend_above,
     name_group,
     name_lines,
@@ -212,7 +214,7 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
     ...                      "runtime_s": [100, 100], "gpus": [1, 1], "deadline_s": [150, 150]})
     >>> missed = traceana.simulate_deadlines(jobs, policies=["fifo"], capacity=1)
     >>> plot_missed_deadlines(missed).get_xlabel()
-    'Missed deadlines (%)'
+    'Missed deadlines'
     """
     table = missed.drop_nulls(["cluster", "fraction_missed"])
     if table.is_empty():
@@ -225,9 +227,9 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
         shift = 0.7 * ((nth + 0.5) / len(policies) - 0.5)
         at = [clusters.index(cluster) + shift for cluster in rows["cluster"]]
         color, marker = color_of(nth), _MARKERS[nth % len(_MARKERS)]
-        ax.hlines(at, 100 * rows["ci_low"], 100 * rows["ci_high"], color=color, linewidth=1)
+        ax.hlines(at, rows["ci_low"], rows["ci_high"], color=color, linewidth=1)
         ax.scatter(
-            100 * rows["fraction_missed"],
+            rows["fraction_missed"],
             at,
             s=14,
             color=color,
@@ -239,9 +241,10 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
         )
     ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])
     ax.set_ylim(len(clusters) - 0.4, -0.6)
-    ax.set_xlim(0, 103 * max([*table["ci_high"].drop_nulls(), *table["fraction_missed"]]) or None)
+    ax.set_xlim(0, end_of_percent([*table["ci_high"], *table["fraction_missed"]]))
+    ax.xaxis.set_major_formatter(Percent())
     ax.grid(visible=False, axis="y")
-    ax.set_xlabel("Missed deadlines (%)")
+    ax.set_xlabel("Missed deadlines")
     ax.set_title("Missed deadlines by policy", pad=6 + 13 * -(-len(policies) // 2))
     legend_above(ax, ncols=2, handletextpad=0.1)
     return ax

@@ -10,10 +10,11 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import ListedColormap, LogNorm, to_rgb
-from matplotlib.ticker import LogLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import LogLocator, NullLocator
 from numpy.typing import NDArray
 
 from traceana.drawing.labels import (
+    Percent,
     legend_above,
     name_group,
     name_rows,
@@ -90,7 +91,7 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_xlim(0, 1.14)
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
+    ax.xaxis.set_major_formatter(Percent())
     name_rows(ax, datasets)
     of = datasets[0] if len(datasets) == 1 else f"{len(datasets)} data sets"
     ax.set_title(f"{name_group([gpu])}, {of}", pad=16)
@@ -228,6 +229,7 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     # where nothing can be: left of the front and below it
     ax.set_xlim(left - 0.45 * (right - left), right)
     ax.set_ylim(bottom, top)
+    ax.locator_params(nbins=6)
     _name_points(ax, front)
     ax.set(xlabel="Time to the target (h)", ylabel="Energy to the target (MJ)")
     legend_above(ax)

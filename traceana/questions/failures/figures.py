@@ -6,10 +6,12 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
-from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from traceana.drawing.labels import (
     TICK_CHARACTERS,
+    Percent,
+    end_of_percent,
     name_columns,
     name_group,
     name_tick,
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from traceana.questions.failures.tables import FailureModel
 
-_TITLE_CHARACTERS: Final = 34
+_TITLE_CHARACTERS: Final = 38
 _LOG_FROM: Final = 20
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
 
@@ -104,7 +106,7 @@ def plot_outcome_rates(
 ) -> Axes:
     """Draw the success or failure rate by group with its interval.
 
-    One row per group in the result's order, from 0 % to 100 %.
+    One row per group in the result's order, from 0 % on.
 
     Parameters
     ----------
@@ -124,9 +126,10 @@ def plot_outcome_rates(
     """
     ax = _start_rows(result, ax)
     _draw_rows(ax, result, "rate")
-    ax.set_xlim(0, 1)
+    ax.set_xlim(0, end_of_percent([*result["rate"], *result["ci_high"]]))
+    ax.locator_params(axis="x", nbins=6, steps=[1, 2, 5, 10])
     ax.set_xlabel(f"{_counted(result)} rate".capitalize())
-    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.xaxis.set_major_formatter(Percent())
     _name_panel(ax, heading)
     return ax
 

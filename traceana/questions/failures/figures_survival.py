@@ -8,9 +8,15 @@ import numpy as np
 import polars as pl
 from matplotlib import rcParams
 from matplotlib.colors import to_hex
-from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import name_columns, name_group, name_lines, small_size, use_log_axis
+from traceana.drawing.labels import (
+    Percent,
+    name_columns,
+    name_group,
+    name_lines,
+    small_size,
+    use_log_axis,
+)
 from traceana.drawing.registry import figure
 from traceana.drawing.style import shade, start_axes
 from traceana.errors import DataError
@@ -159,8 +165,8 @@ def _draw_line(
 
 
 def _finish(ax: Axes, y_label: str, heading: str, *, top: float | None) -> None:
-    ax.set_ylim(0, top)
-    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.set_ylim(0, top or min(1.0, ax.get_ylim()[1]))
+    ax.yaxis.set_major_formatter(Percent())
     ax.set_ylabel(y_label)
     ax.set_xlabel("Runtime (logarithmic)")
     ax.set_title(heading)
@@ -270,7 +276,7 @@ def _write_at_risk(
 ) -> None:
     """Write the rows at risk of each group at each tick below the panel."""
     size = small_size()
-    first, gap = -37.0, -1.3 * size
+    first, gap = -23.0, -1.3 * size  # beside the label of the axis
     figure = ax.get_figure(root=True)
     assert figure is not None  # noqa: S101  (axes stand on a figure)
     width = (

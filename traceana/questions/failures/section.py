@@ -23,6 +23,7 @@ from traceana.page.blocks import (
 from traceana.page.section import Section
 from traceana.questions.correlations.analyze import RESAMPLES, failure_association
 from traceana.questions.correlations.section_features import (
+    FAIL,
     FEATURE_NAMES,
     compare_methods,
     draw_forest,
@@ -136,11 +137,10 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
                 "Wilson's interval of the effective n."
             )
         )
-    what = f"failure within {duration(cohort.horizon_s)}" if cohort.horizon_s else "failure"
-    what += f" of {cohort.noun}"
+    when = f" within {duration(cohort.horizon_s)}" if cohort.horizon_s else ""
     ranks = overall.filter(method="spearman")
     groups = None if within is None else within.filter(method="spearman")
-    return state_correlations(cohort, what, ranks, groups), blocks
+    return state_correlations(cohort, cohort.noun, FAIL, ranks, groups, when=when), blocks
 
 
 _OPENING: Final = (

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _DAY_S: Final = 86_400
 _SHOWN_S: Final = {"1h": 3600, "24h": _DAY_S}
+_FIRST: Final = "failed"
+"""The event that the findings are on."""
 _OPENING: Final = (
     "Completion and failure are competing risks: a job that failed can no longer complete. The "
     "cumulative incidence of an event is the fraction of all rows with this event by a given "
@@ -84,7 +86,7 @@ def _build(cohort: Cohort) -> Content:
         panels,
         key=f"incidence-{cohort.trace.id}",
         about=what,
-        heights_in=[1.9 + 0.13 * groups] * len(panels),
+        heights_in=[1.7 + 0.13 * groups] * len(panels),
         share_x=True,
     )
     tables = (
@@ -167,9 +169,6 @@ def _incidence(incidence: CumulativeIncidence, caption: str, cohort: Cohort) -> 
 
 
 def _figures(incidence: CumulativeIncidence, cohort: Cohort, group: str) -> list[Drawing]:
-    top = min(
-        1.0, 1.05 * max([*incidence.curves["incidence"], *incidence.curves["ci_high"].drop_nulls()])
-    )
     return [
         drawing(
             "cumulative-incidence",
@@ -179,9 +178,8 @@ def _figures(incidence: CumulativeIncidence, cohort: Cohort, group: str) -> list
             key=f"incidence-{event}-{cohort.trace.id}",
             about=f"Cumulative incidence of {event} {cohort.noun}{group}",
             heading=event.capitalize(),
-            top=top,
         )
-        for event in incidence.events
+        for event in sorted(incidence.events, key=_FIRST.__ne__)
         if (incidence.curves.filter(event=event)["time_s"] > 0).any()
     ]
 

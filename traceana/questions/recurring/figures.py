@@ -9,9 +9,10 @@ import polars as pl
 from matplotlib import colormaps
 from matplotlib.colors import ListedColormap
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 
 from traceana.drawing.labels import (
+    Percent,
     legend_above,
     name_group,
     name_rows,
@@ -364,7 +365,7 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         ax.plot(rows[measure], rows["row"], **marks, color=color, label=name_group([gpu]))
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_locator(MaxNLocator(6))  # a percentage is wide
-    ax.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %", decimals=0))
+    ax.xaxis.set_major_formatter(Percent())
     name_rows(ax, datasets)
     ax.set_xlabel(measure.replace("_", " ").capitalize())
     legend_above(ax, ncols=4, handletextpad=0.2)

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from traceana.drawing.labels import (
+    Percent,
     legend_above,
     name_group,
     place_legend,
@@ -152,7 +152,7 @@ def _draw_shares(
     else:
         ax.set_ylim(0, 1)
         ax.set_ylabel("Fraction at or below")
-        ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+        ax.yaxis.set_major_formatter(Percent())
 
 
 def _draw_quantiles(
@@ -226,7 +226,7 @@ def plot_empirical_distribution(
     if log_x:
         use_log_axis(ax, "x", result["value"], durations=durations)
     ax.set_ylim(0, 1)
-    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.yaxis.set_major_formatter(Percent())
     ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
     ax.set(ylabel="Fraction up to this value", title=heading)
     if len(ax.get_legend_handles_labels()[1]) > 1:
@@ -240,6 +240,8 @@ def describe_empirical_distribution(result: pl.DataFrame) -> str:
     sizes = result.select(*keys, "n").unique(maintain_order=True)
     if not keys or sizes.height == 1:
         return f"n = {sizes['n'].sum():,} values."
+    if sizes["n"].n_unique() == 1:
+        return f"n = {sizes['n'][0]:,} values each."
     if sizes.height > _MOST_SIZES:
         return f"{sizes.height} groups of {min(sizes['n']):,} to {max(sizes['n']):,} values."
     words = pl.col(keys).cast(pl.String).fill_null("not stated")
@@ -378,6 +380,7 @@ def plot_ratio_distribution(
     ax.axvline(1, color=shade(ax, 0.6), linewidth=0.8, linestyle=":", zorder=0.5)
     use_log_axis(ax, "x", values)
     ax.set_ylim(bottom=0)
+    ax.yaxis.set_major_formatter(Percent())
     ax.set_xlabel("Runtime ratio (logarithmic)")
     ax.set_ylabel("Fraction of jobs" + (" per bin" if kind == "histogram" else ""))
     legend_above(ax)

@@ -77,8 +77,8 @@ def _form(trace: Trace, table: str) -> _Cohort:
 
 def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     """Show the ratios of each trace without groups, and within its first grouping."""
-    alone = pl.when(grouping="none").then(pl.lit("not grouped"))
-    by = alone.otherwise(pl.format("by {}", "grouping"))
+    ungrouped = pl.when(grouping="none").then(pl.lit("not grouped"))
+    by = ungrouped.otherwise(pl.format("by {}", "grouping"))
     parts = [
         cohort.found.groupings.head(2).select(
             pl.concat_str(pl.lit(f"{cohort.name}, "), by).alias("cohort"), "n", *_DISTRIBUTION
@@ -89,8 +89,11 @@ def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
         return []
     rows = pl.concat(parts)
     shown = rows.filter(pl.col("p95") > 0)
+    alone = len(cohorts) == 1  # the caption names the only trace
     labels = [  # a trace is named once
-        fill(name, _LABEL) if name.endswith("not grouped") else name[name.rindex(", by ") + 2 :]
+        name[name.rindex(", by ") + 2 :]
+        if not name.endswith("not grouped")
+        else (f"all {cohorts[0].noun}" if alone else fill(name, _LABEL))
         for name in shown["cohort"]
     ]
     shown = shown.with_columns(pl.Series("cohort", labels, pl.String))

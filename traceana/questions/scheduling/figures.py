@@ -5,25 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
-from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import name_group, name_tick, natural_order, small_size
+from traceana.drawing.labels import (
+    Percent,
+    end_of_percent,
+    legend_above,
+    name_group,
+    name_rows,
+    natural_order,
+    small_size,
+)
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import plural, share
+from traceana.tables.formatting import share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_MOST_BARRED: Final = 3
+"""Groups that have bars with names; more have marks."""
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 
 
 @figure(
     "deadlines-met",
     result="simulate_schedule(...).groups of several policies",
-    reading="Bar: fraction of the jobs of a group that ended by their deadline under a policy.",
+    reading="Bar or mark: fraction of the jobs of a group that ended by their deadline under a "
+    "policy.",
 )
 def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the fraction of deadlines met, one bar per group and policy.
+    """Draw the fraction of deadlines met, one bar per group and policy, or a mark for many groups.
 
     Parameters
     ----------
@@ -45,6 +57,8 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         raise DataError("plot_deadlines_met has nothing to draw: no job has a deadline")
     names = natural_order(table["group"].unique())
     policies = table["policy"].unique(maintain_order=True).to_list()
+    if len(names) > _MOST_BARRED:
+        return _mark_deadlines_met(table, names, policies, ax)
     ax = start_axes(ax, height_in=0.7 + 0.13 * len(names) * len(policies))
     width = 0.8 / len(policies)
     for nth, policy in enumerate(policies):
@@ -59,13 +73,36 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
             padding=2,
             fontsize=small_size() - 1,
         )
-    ax.set_yticks(range(len(names)), [name_tick(name) for name in names])
-    ax.invert_yaxis()
+    name_rows(ax, names)
     ax.set_xlim(0, 130)  # room for the names
     ax.set_xticks(range(0, 101, 25))
-    ax.xaxis.set_major_formatter(PercentFormatter(decimals=0, symbol=" %"))
-    ax.grid(visible=False, axis="y")
+    ax.xaxis.set_major_formatter(Percent(100))
     ax.set_xlabel("Deadlines met")
+    return ax
+
+
+def _mark_deadlines_met(
+    table: pl.DataFrame, names: list[str], policies: list[str], ax: Axes | None
+) -> Axes:
+    ax = start_axes(ax, height_in=1.0 + 0.3 * len(names))
+    for nth, policy in enumerate(policies):
+        rows = table.filter(policy=policy)
+        shift = 0.7 * ((nth + 0.5) / len(policies) - 0.5)
+        ax.scatter(
+            rows["fraction_met"],
+            [names.index(name) + shift for name in rows["group"]],
+            s=14,
+            color=color_of(nth),
+            marker=_MARKERS[nth % len(_MARKERS)],
+            linewidths=0,
+            label=name_group([policy]),
+            gid=policy,
+        )
+    name_rows(ax, names, below=0.6)
+    ax.set_xlim(0, end_of_percent(table["fraction_met"]))
+    ax.xaxis.set_major_formatter(Percent())
+    ax.set_xlabel("Deadlines met")
+    legend_above(ax, ncols=3, handletextpad=0.1)
     return ax
 
 
@@ -75,8 +112,8 @@ def describe_deadlines_met(groups: pl.DataFrame) -> str:
     met = pl.col("fraction_met").mean()
     means = table.group_by("policy", maintain_order=True).agg(met)
     texts = (f"{policy} {100 * met:.1f} %" for policy, met in means.iter_rows())
-    groups_ = plural(table["group"].n_unique(), "group")
-    return f"Means over {groups_}: {', '.join(texts)}."
+    n = table["group"].n_unique()
+    return f"{f'Means over {n} groups: ' if n > 1 else ''}{', '.join(texts)}."
 
 
 _FIRST: Final = 70  # below, every policy allocates nearly all requests
@@ -158,7 +195,7 @@ def plot_placement_fragment(placement: pl.DataFrame, /, *, ax: Axes | None = Non
 def _lines(placement: pl.DataFrame, quantity: str, ax: Axes | None) -> Axes:
     ax = _policies(placement, "arrived", quantity, ax)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(PercentFormatter(decimals=0, symbol=" %"))
+        axis.set_major_formatter(Percent(100))
     ax.set_xlabel("Requested GPUs")
     return ax
 

@@ -197,7 +197,7 @@ def _break_lines(times: Floats, values: Floats) -> tuple[Floats, Floats]:
     return np.insert(times, twice, np.repeat(ends, 2)), np.insert(values, twice, lasting.ravel())
 
 
-_SCALES: Final = (1.5, 2.0, 4.0, 8.0, 16.0)
+_SCALES: Final = {1.5: 1.2, 2.0: 1.5, 4.0: 2.0, 8.0: 3.0, 16.0: 4.0}
 """Ratios at which a color scale may end, on both sides of 1."""
 _SHARE_WITHIN: Final = 0.98
 _BREAK_AFTER_STEPS: Final = 1.5
@@ -278,7 +278,8 @@ def plot_straggler_map(
     )
     format_axis(ax.xaxis, bins=5)
     place: dict[str, Any] = {"orientation": "horizontal", "aspect": 45, "pad": 0.02}
-    ticks = [1 / limit, limit**-0.5, 1, limit**0.5, limit]
+    above = (_SCALES[limit], limit)
+    ticks = [*(1 / tick for tick in reversed(above)), 1, *above]
     bar = figure_of(ax).colorbar(colors, ax=ax, extend="both", ticks=ticks, **place)
     bar.minorticks_off()
     names = [f"{tick:.3g}" if tick >= 1 else f"1/{1 / tick:.3g}" for tick in bar.get_ticks()]
@@ -312,7 +313,7 @@ def _end_of_scale(shown: Floats) -> float:
     if not positive.size:
         raise DataError("plot_straggler_map needs a ratio above 0; there is none")
     wide = np.exp(np.quantile(np.abs(np.log(positive)), _SHARE_WITHIN))
-    return next((scale for scale in _SCALES if scale >= wide), _SCALES[-1])
+    return next((scale for scale in _SCALES if scale >= wide), max(_SCALES))
 
 
 def _write_levels(ax: Axes, workers: list[str], levels: pl.DataFrame) -> None:

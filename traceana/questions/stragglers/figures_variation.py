@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 
 from traceana.drawing.labels import (
+    Percent,
     find_clock,
     format_axis,
     legend_above,
@@ -170,7 +170,7 @@ def plot_cov_ecdf(
     ax.set_title("Distribution of CoV by job", pad=8 + 13 * math.ceil(n_names / 3))
     legend_above(ax, ncols=3)
     ax.set_ylabel("Fraction of time steps")
-    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.yaxis.set_major_formatter(Percent())
     return ax
 
 
@@ -237,7 +237,7 @@ def plot_batch_time_ecdf(
     ax.set(xlabel=f"Mini-batch time ({unit})", ylabel="Fraction of samples")
     ax.set_title("Distribution of mini-batch time by job")
     format_axis(ax.xaxis)
-    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.yaxis.set_major_formatter(Percent())
     return ax
 
 
@@ -295,7 +295,7 @@ def plot_straggler_attributes(
     ax.set_yticks(range(len(names)), [name_tick(name.replace("_", " ")) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, max(0.1, 1.3 * result.groups["gain"].fill_null(0.0).to_numpy().max()))
-    ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    ax.xaxis.set_major_formatter(Percent())
     ax.set(xlabel="Job time gained", ylabel="Attribute")
     return ax
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import polars as pl
-from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import as_dates, place_legend, use_dates
+from traceana.drawing.labels import Percent, as_dates, place_legend, use_dates
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
@@ -94,7 +93,7 @@ def plot_trends(
     ax.margins(x=0)
     ax.yaxis.set_major_formatter("{x:,.10g}")
     if measure in ("failure_rate", "utilization"):
-        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+        ax.yaxis.set_major_formatter(Percent())
         ax.set_ylim(top=1.04 * ax.get_ylim()[1])
     ax.locator_params(axis="y", nbins=4)
     use_dates(ax, timezone)
@@ -157,7 +156,7 @@ def plot_cluster_utilization(
             _step(ax, rows, both, timezone, color=color_of(place), linestyle=":", gid="down")
     ax.set_ylim(0, max(1.0, *ax.get_ylim()))
     ax.margins(x=0)
-    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))
+    ax.yaxis.set_major_formatter(Percent())
     use_dates(ax, timezone)
     ax.set_ylabel("Allocated")
     ax.set_title("GPUs allocated over time")

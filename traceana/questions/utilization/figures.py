@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import split_lines
+from traceana.drawing.labels import Percent, split_lines
 from traceana.drawing.registry import figure
 from traceana.drawing.style import start_axes
 from traceana.errors import DataError
@@ -47,7 +46,7 @@ def plot_allocation_rate(
         ax.plot(days, rate, drawstyle="steps-post", label=name or None)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
-    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.yaxis.set_major_formatter(Percent())
     ax.set(xlabel="Day of the trace", ylabel="Allocated GPUs", title=heading)
     if ax.get_legend_handles_labels()[1]:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))

@@ -40,6 +40,7 @@ _RESOURCES: Final = {
     "memory_gib": ("Memory (GiB)", "memory"),
     "gpu_memory_gib_mean": ("GPU memory (GiB)", "GPU memory"),
 }
+_PANEL_IN: Final = 1.8
 _FINDING: Final = {"gpus": "GPUs", "cpus": "CPU cores", "memory_gib": "memory"}
 _KEYS: Final = {"user": "user", "task_name": "task role", "gpu_type": "GPU type"}
 _OPENING: Final = (
@@ -133,18 +134,23 @@ def _pictures(
         options = {"key": f"{key}-{trace.id}", "about": about, "x_label": x, "heading": heading}
         return drawing("empirical-distribution", curve, trace=trace, title=title, **options)
 
-    if tables.allocation is not None:
-        what, key = "Allocation rate by GPU type", f"allocation-{trace.id}"
-        about = f"{what}, in bins of {BIN_S / 3600:.0f} h.{above}".removesuffix(".")
-        rates = ("allocation-rate", tables.allocation, trace, key, about)
-        yield drawing(*rates, title=title, heading=what)
     panels = []
     for resource, curve in tables.curves.items():
         label, name = _RESOURCES[resource]
         what, key = f"Requested and used {name}", f"requested-used-{resource}"
         panels.append(distribution(curve, key, f"{what} of instances", label, what))
     about = "Requested and used resources of instances"
-    yield from small_multiples(panels, key=f"requested-used-{trace.id}", about=about).pictures
+    yield from small_multiples(
+        panels,
+        key=f"requested-used-{trace.id}",
+        about=about,
+        heights_in=[_PANEL_IN] * len(panels),
+    ).pictures
+    if tables.allocation is not None:
+        what, key = "Allocation rate by GPU type", f"allocation-{trace.id}"
+        about = f"{what}, in bins of {BIN_S / 3600:.0f} h.{above}".removesuffix(".")
+        rates = ("allocation-rate", tables.allocation, trace, key, about)
+        yield drawing(*rates, title=title, heading=what)
     if tables.unused is not None:
         names = {name: of for name, (_, of) in _RESOURCES.items()}
         yield distribution(
@@ -170,7 +176,7 @@ def _findings(tables: UtilizationTables, title: str) -> tuple[str, ...]:
     if stated:
         n = max(row["n"] for row in rows.values())
         uses = [f"{_effect(row, 'used_of_requested')} of the {of}" for of, row in stated.items()]
-        text = f"{title}: instances use {', '.join(uses)} that they request (n = {n:,} instances)."
+        text = f"{title}: instances use {listed(uses)} that they request (n = {n:,} instances)."
         of, used = next((of, row) for of, row in stated.items() if row["used_of_requested"])
         heading = f"{title}: {share(used['used_of_requested'])} of the requested {of} are used"
         findings.append(Finding(text, heading=heading))

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
-from matplotlib.ticker import PercentFormatter
 
-from traceana.drawing.labels import as_dates, place_legend, split_lines, use_dates, use_log_axis
+from traceana.drawing.labels import (
+    Percent,
+    as_dates,
+    place_legend,
+    split_lines,
+    use_dates,
+    use_log_axis,
+)
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, palette, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import duration, listed, percent, three_digits
+from traceana.tables.formatting import duration, hours, listed, percent, three_digits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -164,7 +170,8 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ax.set_xlabel("Interarrival time (logarithmic)")
     ax.set_ylabel("Fraction longer (logarithmic)")
     ax.set_title("Interarrival times")
-    place_legend(ax)
+    if len(lines) > 1 or not lines[0][0]:
+        place_legend(ax)
     return ax
 
 
@@ -281,7 +288,7 @@ def describe_gpu_demand(demand: pl.DataFrame) -> str:
     gpus = demand["gpus_mean"].drop_nulls().to_numpy()
     excluded = max(demand["n_excluded"])
     but = f"; {excluded:,} jobs without times or GPUs excluded" if excluded else ""
-    return f"{len(gpus):,} bins, maximum {gpus.max():,.1f} GPUs{but}."
+    return f"{len(gpus):,} bins, maximum {hours(gpus.max())} GPUs{but}."
 
 
 _TOP: Final = 0.01
@@ -323,14 +330,14 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
             1 - np.interp(1 - even, jobs, hours),
             linewidth=1.4,
             gid=f"curve-{name}" if name else "all",
-            label=f"{name} ({top})" if name else f"all GPU jobs ({top})",
+            label=f"{name} ({top})" if len(lines) > 1 else f"all GPU jobs ({top})",
         )
         ax.scatter(_TOP, 1 - below, s=14, color=line.get_color(), zorder=4)
     ax.set_xscale("log")
     ax.set_xlim(least, 1)
     ax.set_ylim(0, 1)
     ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
-    ax.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol=" %"))
+    ax.yaxis.set_major_formatter(Percent())
     ax.set_xlabel("Fraction of GPU jobs, largest first (logarithmic)")
     ax.set_ylabel("Fraction of GPU-hours")
     ax.set_title("Concentration of GPU-hours")
