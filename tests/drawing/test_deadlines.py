@@ -11,6 +11,7 @@ from traceana.errors import DataError
 from traceana.figures import (
     plot_batch_sweep,
     plot_deadline_tightness,
+    plot_deadlines_met,
     plot_missed_deadlines,
     plot_throughput,
 )
@@ -20,6 +21,7 @@ from traceana.questions.deadlines.figures import (
     describe_throughput,
 )
 from traceana.questions.energy.figures import describe_batch_sweep
+from traceana.questions.scheduling.figures import describe_deadlines_met
 
 TIGHTNESS = pl.DataFrame(
     {
@@ -146,3 +148,21 @@ def test_a_mark_for_each_cluster_and_policy() -> None:
     assert told == "2 clusters, 30 jobs; fifo 33.3 %, edf 20.0 %."
     with pytest.raises(DataError, match="no job was scheduled"):
         plot_missed_deadlines(missed.clear())
+
+
+def test_many_clusters_have_marks_instead_of_bars() -> None:
+    groups = pl.DataFrame(
+        {
+            "policy": ["edf"] * 4 + ["fifo"] * 4,
+            "group": [f"cluster{nth}" for nth in (10, 9, 2, 1)] * 2,
+            "fraction_met": [0.1, 0.2, 0.3, 0.4, 0.15, 0.25, 0.35, 0.45],
+        }
+    )
+    ax = plot_deadlines_met(groups)
+    (edf,) = (c for c in ax.collections if c.get_gid() == "edf")
+    assert np.asarray(edf.get_offsets())[:, 0].tolist() == [0.1, 0.2, 0.3, 0.4]
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert names == ["cluster1", "cluster2", "cluster9", "cluster10"]
+    assert ax.get_xlim() == (0, 0.5)
+    assert not ax.patches
+    assert describe_deadlines_met(groups.filter(group="cluster1")) == "edf 40.0 %, fifo 45.0 %."

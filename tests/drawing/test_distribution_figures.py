@@ -7,10 +7,23 @@ import polars as pl
 import pytest
 
 from tests.drawing.drawn import collection, legend, line
-from traceana import fit_distributions, lorenz_curve
+from traceana import (
+    empirical_distribution,
+    fit_distributions,
+    interarrival_curve,
+    lorenz_curve,
+)
 from traceana.errors import DataError
-from traceana.figures import draw_distribution_fit, plot_concentration, plot_distribution_fit
-from traceana.questions.runtimes.figures import describe_distribution_fit
+from traceana.figures import (
+    draw_distribution_fit,
+    plot_concentration,
+    plot_distribution_fit,
+    plot_interarrivals,
+)
+from traceana.questions.runtimes.figures import (
+    describe_distribution_fit,
+    describe_empirical_distribution,
+)
 from traceana.questions.runtimes.tables import DistributionFits
 from traceana.questions.workload.figures import describe_concentration
 
@@ -102,3 +115,17 @@ def test_each_group_has_a_lorenz_curve() -> None:
     assert describe_concentration(curves) == (
         "The smaller half of the GPU jobs uses 50.0 % and 25.0 % of the GPU-hours."
     )
+
+
+def test_the_only_line_of_a_named_trace_has_no_legend_with_its_name() -> None:
+    jobs = pl.DataFrame({"gpus": [1.0] * 9 + [9.0], "runtime_s": [3600] * 10, "trace": "mine"})
+    ax = plot_concentration(lorenz_curve(jobs, by="trace"))
+    assert [text.partition(" (")[0] for text in legend(ax)] == ["all GPU jobs"]
+    times = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400], "trace": "mine"})
+    assert legend(plot_interarrivals(interarrival_curve(times, by="trace"))) == []
+
+
+def test_groups_of_one_size_state_it_once() -> None:
+    rows = pl.DataFrame({"kind": ["a", "a", "b", "b"], "value": [1.0, 2.0, 3.0, 4.0]})
+    told = describe_empirical_distribution(empirical_distribution(rows, "value", by="kind"))
+    assert told == "n = 2 values each."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -12,6 +13,8 @@ from matplotlib.figure import Figure
 
 from traceana import failure_rates
 from traceana.drawing.labels import (
+    Percent,
+    end_of_percent,
     name_group,
     name_tick,
     natural_order,
@@ -23,6 +26,7 @@ from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
     plot_batch_time_ecdf,
+    plot_small_multiples,
     plot_worker_times,
     render_svg,
 )
@@ -112,3 +116,40 @@ def test_a_narrow_logarithmic_axis_has_few_ticks() -> None:
     ax = Figure().add_subplot()
     use_log_axis(ax, "x", [0.805, 1.0, 1.197])
     assert [round(tick, 9) for tick in ax.get_xticks()] == [0.8, 1.0, 1.2]
+
+
+@pytest.mark.parametrize(
+    ("values", "end"),
+    [([0.031, None, 0.048], 0.05), ([0.21, 0.33], 0.4), ([0.97], 1.0), ([0.0], 1.0), ([], 1.0)],
+)
+def test_an_axis_of_fractions_ends_at_a_round_number(
+    values: list[float | None], end: float
+) -> None:
+    assert end_of_percent(values) == pytest.approx(end)
+
+
+def test_ticks_in_percent_have_the_decimals_they_need() -> None:
+    axis = Figure().subplots().xaxis
+    for whole in (1, 100):
+        axis.set_major_formatter(Percent(whole))
+        ticks = axis.get_major_formatter().format_ticks([0.0, 0.025 * whole, 0.3 * whole])
+        assert ticks == ["0 %", "2.5 %", "30 %"]
+
+
+def test_panels_that_share_an_axis_of_durations_have_ticks_between_its_ends() -> None:
+    # runtimes of 1 to 2 h, and of 3 d: ticks of neither panel reach the other
+    rows = pl.DataFrame({"status": ["a", "b"], "n": 9, "median_s": [4000.0, 7000.0]})
+    limits = {"ci_low": pl.col("median_s") / 1.2, "ci_high": pl.col("median_s") * 1.2}
+    short, long = (
+        rows.with_columns(median_s=median).with_columns(**limits)
+        for median in (pl.col("median_s"), pl.lit(259_200.0))
+    )
+    panels = [
+        SimpleNamespace(figure="runtime-by", result=one, options={"log_x": True})
+        for one in (short, long)
+    ]
+    ax = plot_small_multiples(panels, share_x=True)
+    low, high = ax.get_xlim()
+    ticks = [tick for tick in ax.get_xticks() if low <= tick <= high]
+    assert min(ticks) <= 7000
+    assert max(ticks) >= 86_400

@@ -201,4 +201,4 @@ def test_nothing_above_zero_is_refused() -> None:
 
 
 def test_the_description_counts_what_is_drawn() -> None:
-    assert describe_straggler_map(result_of()) == "3 workers, 17 ratios from 0.80 to 1.90."
+    assert describe_straggler_map(result_of()) == "3 workers, 17 ratios from 0.800 to 1.90."

@@ -257,9 +257,9 @@ def test_a_content_without_a_lead_gets_its_first_figure_and_table() -> None:
 
 
 def test_terms_in_text_have_their_meaning_but_file_names_have_none() -> None:
-    explain = explainer(
-        {"odds ratio": "a ratio", "Cramér's V": "association", "AR": "a job"}, set()
-    )
+    terms = {"odds ratio": "a ratio", "Cramér's V": "association", "AR": "a job"}
+    seen = set[str]()
+    explain = explainer(terms, seen)
     text = str(explain("Odds ratios and Cramér's V of AR, not of trace-AR.parquet."))
     assert '<abbr title="a ratio">Odds ratio</abbr>s' in text
     assert '<abbr title="association">Cramér&#39;s V</abbr>' in text

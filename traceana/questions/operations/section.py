@@ -133,7 +133,7 @@ def _finding(job_replay: JobReplay) -> str:
         after = original - by_stage * (original - ideal)
         cause = (
             f"stage {stage['stage']} explains {_explained(by_stage)}, the {slowest} "
-            f"{share(workers.m_w)}: with ideal durations in that stage, a step would take "
+            f"{share(workers.m_w)}. With ideal durations in that stage, a step would take "
             f"{three_digits(after)} s"
         )
     elif by_kind is not None:
@@ -145,7 +145,8 @@ def _finding(job_replay: JobReplay) -> str:
         cause = "there is no slowdown to explain"
     large = replayed.replay_error >= _EXACT
     error = f"{100 * replayed.replay_error:.2g} %" if large else f"below {100 * _EXACT:g} %"
-    return f"{text}; {cause}. The error of the replay with launch delays is {error}."
+    cause = f"{cause[0].upper()}{cause[1:]}"
+    return f"{text}. {cause}. The error of the replay with launch delays is {error}."
 
 
 def _explained(fraction: float) -> str:

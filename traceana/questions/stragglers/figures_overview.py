@@ -292,8 +292,8 @@ def describe_straggler_map(result: StragglerResult) -> str:
     """Return one sentence on the ratios shown."""
     ratios = result.ratios["ratio_to_peers"].drop_nulls().to_numpy()
     return (
-        f"{result.levels.height} workers, {len(ratios):,} ratios from {ratios.min():.2f} to "
-        f"{ratios.max():.2f}."
+        f"{result.levels.height} workers, {len(ratios):,} ratios from {three_digits(ratios.min())} "
+        f"to {three_digits(ratios.max())}."
     )
 
 

@@ -104,7 +104,8 @@ def describe_cov(cov: pl.DataFrame) -> str:
         workers = cov.drop_nulls("cov")["n_workers"]
         fewest, most = min(workers), max(workers)
         over = f", over {most} workers" if fewest == most else f", over {fewest} to {most} workers"
-    return f"{len(covs):,} CoVs from {covs.min():.3f} to {covs.max():.3f}{over}{left_out}."
+    ends = " to ".join(three_digits(value) for value in (covs.min(), covs.max()))
+    return f"{len(covs):,} CoVs from {ends}{over}{left_out}."
 
 
 @figure(
@@ -178,7 +179,8 @@ def describe_cov_ecdf(cov: pl.DataFrame) -> str:
     """Return one sentence on the CoVs shown."""
     covs = cov["cov"].drop_nulls().to_numpy()
     jobs = plural(cov["job_id"].n_unique(), "job")
-    return f"{len(covs):,} CoVs of {jobs}, median {np.median(covs):.3f}, maximum {covs.max():.3f}."
+    median, largest = (three_digits(value) for value in (np.median(covs), covs.max()))
+    return f"{len(covs):,} CoVs of {jobs}, median {median}, maximum {largest}."
 
 
 def _draw_gray(ax: Axes, cov: pl.DataFrame, /, *, label: str) -> None:

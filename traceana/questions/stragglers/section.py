@@ -304,17 +304,20 @@ def _costliest(levels: pl.DataFrame, name: str) -> tuple[str, str, float]:
     if slower.height:
         first, *_ = rows = slower.head(_NAMED).rows(named=True)
         named = [
-            f"worker {row['worker_id']} of {row['job_id']} "
+            f"worker {row['worker_id']} of {row['job_id']}, "
             f"{three_digits(row['ratio_to_peers'])} times "
             f"(95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; "
             f"{share(row['saved'])} of the job's time)"
             for row in rows
         ]
-        many = f", the {len(named)} costliest" if slower.height > len(named) else ""
+        alone = slower.height == 1
         text = (
-            f"{plural(slower.height, 'worker')} {'is' if slower.height == 1 else 'are'} slower "
-            f"than their peers beyond noise{many}: {listed(named)}. "
+            f"{plural(slower.height, 'worker')} {'is' if alone else 'are'} slower than "
+            f"{'its' if alone else 'their'} peers beyond noise. "
+            f"{'It is' if alone else 'The costliest is'} {named[0]}. "
         )
+        if named[1:]:
+            text += f"Next {'is' if len(named) == 2 else 'are'} {listed(named[1:])}. "
         saved = first["saved"] or 0.0
         if saved >= _COSTLY:
             alert = (

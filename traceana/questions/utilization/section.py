@@ -176,7 +176,9 @@ def _findings(tables: UtilizationTables, title: str) -> tuple[str, ...]:
     if stated:
         n = max(row["n"] for row in rows.values())
         uses = [f"{_effect(row, 'used_of_requested')} of the {of}" for of, row in stated.items()]
-        text = f"{title}: instances use {listed(uses)} that they request (n = {n:,} instances)."
+        text = f"{title}: instances use {uses[0]} that they request (n = {n:,} instances)."
+        if uses[1:]:
+            text += f" They use {listed(uses[1:])}."
         of, used = next((of, row) for of, row in stated.items() if row["used_of_requested"])
         heading = f"{title}: {share(used['used_of_requested'])} of the requested {of} are used"
         findings.append(Finding(text, heading=heading))
