@@ -25,3 +25,11 @@ def test_rows_and_headings_lose_the_name_of_the_only_trace() -> None:
     assert heading == Heading("Jobs")
     assert isinstance(shown, Table)
     assert shown.rows == (("Jobs", "9"),)
+
+
+def test_a_table_of_the_only_trace_has_no_column_of_traces() -> None:
+    rows = (("mine: jobs", "5 %", "9"), ("mine: jobs", "1 %", "2"))
+    table = Table("Tails", ("Trace", "Above", "n"), (False, False, True), rows)
+    (shown,) = drop_name(Content(blocks=(table,)), "mine").blocks
+    assert isinstance(shown, Table)
+    assert (shown.headings, shown.rows) == (("Above", "n"), (("5 %", "9"), ("1 %", "2")))

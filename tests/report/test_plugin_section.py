@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,23 @@ def test_its_section_is_on_the_page(tmp_path: Path) -> None:
     page = traceana.build_report(tmp_path / "store", **options).read_text()  # type: ignore[arg-type]
     assert "Mine has a carbon section" in page
     assert "How much carbon?" in page
+
+
+def test_a_finding_that_only_repeats_the_heading_is_stated_once(site: Path, tmp_path: Path) -> None:
+    text = PLUGIN.replace(
+        'Content(tuple(f"{trace.label} has a carbon section" for trace in traces))',
+        "Content((Finding('Carbon is low.', heading='Carbon is low'), 'It fell.'))",
+    )
+    plugin = text.replace(
+        "import Section", "import Section\nfrom traceana.page.finding import Finding"
+    )
+    (site / "carbon_plugin.py").write_text(plugin)
+    jobs = pl.DataFrame({"job_id": ["a"], "gpus": [1.0]})
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path / "store", title="Mine")
+    options = {"out": tmp_path / "out", "only": "carbon", "formats": "html"}
+    page = traceana.build_report(tmp_path / "store", **options).read_text()  # type: ignore[arg-type]
+    section = page[page.index('<section id="carbon"') :]
+    assert re.findall("<li>(.*?)</li>", section) == ["It fell."]
 
 
 def test_one_that_is_none_is_one_line(site: Path) -> None:

@@ -353,7 +353,9 @@ def drop_name(content: Content, name: str, /) -> Content:
 
 def _without_column(table: Table, name: str) -> Table:
     """Return a table without its first column if that has one name alone and a text follows."""
-    if table.numeric[1:2] != (False,) or {row[0] for row in table.rows} != {name}:
+    names = {row[0] for row in table.rows}
+    is_alone = names == {name} or (table.headings[:1] == ("Trace",) and len(names) == 1)
+    if table.numeric[1:2] != (False,) or not is_alone:
         return table
     return replace(
         table,

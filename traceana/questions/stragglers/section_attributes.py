@@ -108,14 +108,19 @@ def _lead(traces: Sequence[Trace], results: dict[Trace, AttributeResult]) -> tup
         for drawing in draw_more([trace for trace in traces if trace.id == trace_id])
         if drawing.result.attributes["job_id"][0] == job and drawing.result.attributes.height > 1
     ]
+    shown: tuple[str, ...] = _LEAD if len(traces) > 1 else _LEAD[1:]
+    headings = {"trace": "Trace"}
+    if best["attribute"].unique().to_list() == ["worker"]:
+        shown = tuple(name for name in shown if name not in ("attribute", "n_workers"))
+        headings["group"] = "Worker"
     some = f", the first {_MAX_ROWS} of {best.height}" if best.height > _MAX_ROWS else ""
     table = result_table(
         best.head(_MAX_ROWS),
         StragglerAttributes,
-        columns=_LEAD if len(traces) > 1 else _LEAD[1:],
-        headings={"trace": "Trace"},
-        caption="Group that explains most of each job's slowdown, the most time gained first"
-        f"{some}. {'; '.join(trace.label for trace in traces)}",
+        columns=shown,
+        headings=headings,
+        caption=f"{headings.get('group', 'Group')} that explains most of each job's slowdown, the "
+        f"most time gained first{some}. {'; '.join(trace.label for trace in traces)}",
     )
     return (*([Gallery(tuple(pictures))] if pictures else []), table)
 
