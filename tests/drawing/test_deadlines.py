@@ -165,4 +165,6 @@ def test_many_clusters_have_marks_instead_of_bars() -> None:
     assert names == ["cluster1", "cluster2", "cluster9", "cluster10"]
     assert ax.get_xlim() == (0, 0.5)
     assert not ax.patches
-    assert describe_deadlines_met(groups.filter(group="cluster1")) == "edf 40.0 %, fifo 45.0 %."
+    assert (
+        describe_deadlines_met(groups.filter(group="cluster1")) == "Met: edf 40.0 %, fifo 45.0 %."
+    )

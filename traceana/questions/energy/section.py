@@ -188,15 +188,16 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
     if held.is_empty():
         text = f"{title}: the best batch size and power limit together save {optimistic}"
         return [Finding(f"{text} (measured on the runs that chose them).", heading=heading)]
-    ends = []
+    ends: list[str] = []
     for row in pl.concat([held.head(1), held.tail(1)]).unique().sort("held_out").rows(named=True):
-        end = f"{share(row['held_out'])} of the energy for {row['dataset']}"
+        of = "" if ends else " of the default's energy"
+        end = f"{share(row['held_out'])}{of} for {row['dataset']}"
         if row["ci_low"] is not None:
             end += f" (95 % CI {fraction_range(1 - row['ci_high'], 1 - row['ci_low'])})"
         ends.append(end)
     first = (
-        f"{title}: held out, the best batch size and power limit together save {listed(ends)}. "
-        f"This is relative to the default on {gpu} (n = {plural(held.height, 'data set')})."
+        f"{title}: held out on {gpu}, the best batch size and power limit save {listed(ends)} "
+        f"(n = {plural(held.height, 'data set')})."
     )
     second = f"{title}: measured on the runs that chose them, they save {optimistic}, which is "
     return [Finding(first, heading=heading), f"{second}optimistic."]

@@ -145,8 +145,7 @@ def _finding(job_replay: JobReplay) -> str:
         cause = "there is no slowdown to explain"
     large = replayed.replay_error >= _EXACT
     error = f"{100 * replayed.replay_error:.2g} %" if large else f"below {100 * _EXACT:g} %"
-    cause = f"{cause[0].upper()}{cause[1:]}"
-    return f"{text}. {cause}. The error of the replay with launch delays is {error}."
+    return f"{text}; {cause}. The error of the replay with launch delays is {error}."
 
 
 def _explained(fraction: float) -> str:

@@ -113,7 +113,7 @@ def describe_deadlines_met(groups: pl.DataFrame) -> str:
     means = table.group_by("policy", maintain_order=True).agg(met)
     texts = (f"{policy} {100 * met:.1f} %" for policy, met in means.iter_rows())
     n = table["group"].n_unique()
-    return f"{f'Means over {n} groups: ' if n > 1 else ''}{', '.join(texts)}."
+    return f"{f'Means over {n} groups' if n > 1 else 'Met'}: {', '.join(texts)}."
 
 
 _FIRST: Final = 70  # below, every policy allocates nearly all requests
