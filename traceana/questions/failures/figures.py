@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from traceana.questions.failures.tables import FailureModel
 
-_TITLE_CHARACTERS: Final = 38
+_TITLE_CHARACTERS: Final = 34
 _LOG_FROM: Final = 20
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
 
