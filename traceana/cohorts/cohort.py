@@ -141,7 +141,7 @@ class Cohort:
 
     @property
     def units(self) -> str:
-        """Number and kind of the independent units, such as 40 values of `user`."""
+        """Number and kind of the independent units, such as 40 users."""
         if self.cluster is None:
             return f"{self.rows.height:,} {self.noun}"
         n = self.rows[self.cluster].n_unique()
