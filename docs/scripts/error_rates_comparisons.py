@@ -114,7 +114,8 @@ def by_days(persistence: float) -> Sample:
             checks |= covers
             if cluster:  # the page prints the note beside the interval
                 checks |= {
-                    f"{name}, no note": None if blocks.note else covers[name] for name in covers
+                    f"{name}, no note": None if any(one.note for one in lengths) else covers[name]
+                    for name in covers
                 }
         return checks
 

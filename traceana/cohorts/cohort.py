@@ -286,20 +286,18 @@ def _with_blocks(
     failed = rows["status"].cast(pl.String) == "failed"
     length = "duration_s" if "duration_s" in rows.columns else "runtime_s"
     at = times.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    found = max(
-        (
-            time_blocks(at, outcome.cast(pl.Float64).to_numpy())
-            for outcome in (rows[length], failed)
-        ),
-        key=lambda outcome: outcome.length_s,
-    )
+    both = [
+        time_blocks(at, outcome.cast(pl.Float64).to_numpy()) for outcome in (rows[length], failed)
+    ]
+    found = max(both, key=lambda outcome: outcome.length_s)
+    note = found.note or next((outcome.note for outcome in both if outcome.note), None)
     if found.n_blocks < MIN_BLOCKS:
-        return rows, None, None, found.note
+        return rows, None, None, note
     # a row without a time is a block of its own
     code = pl.Series(found.code)
     row_blocks = pl.select(pl.int_range(rows.height, dtype=pl.Int64) + found.n_blocks).to_series()
     blocks = row_blocks.zip_with(code < 0, code).alias(BLOCK)
-    return rows.with_columns(blocks), BLOCK, found.length_s, found.note
+    return rows.with_columns(blocks), BLOCK, found.length_s, note
 
 
 def _groups(rows: pl.DataFrame, name: str) -> bool:
