@@ -55,9 +55,9 @@ class PruningThompson:
                 "fewer runs early"
             )
         arms = len(self._arms)
-        # the reference implementation draws an order for arms not tried twice, choice(arms, arms,
-        # replace=False): none is left, and its 32-bit draws are made for their place in the stream
-        self._rng.random(2 * (arms - 1), dtype=np.float32)
+        # the reference implementation draws an order for arms not tried twice: none is left,
+        # and the draw is made for its place in the stream
+        self._rng.choice(arms, arms, replace=False)
         draws = self._rng.standard_normal(arms).tolist()
         sampled = [
             self._costs[arm].mean - self._costs[arm].error * draw

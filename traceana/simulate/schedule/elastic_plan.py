@@ -5,7 +5,6 @@ level 0 being none. The free GPUs of the cluster are a list of steps (time, GPUs
 an end. All times of one decision are whole slots after it. The loops run on lists, or on arrays
 when they are compiled.
 """
-# ruff: noqa: FURB136, PLR1730  the loops are a tenth faster without min and max
 
 from __future__ import annotations
 
@@ -256,14 +255,11 @@ def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int
     point, until, done = last, deadline, 0.0
     while done < left and point > m:
         point -= 1
-        level = fits[point]
-        done += (until - times[point]) * rates[level if level < share else share]
+        done += (until - times[point]) * rates[min(fits[point], share)]
         until = times[point]
     plans.following[row] = NEVER
     for step in range(m, last):
-        level, most = fits[step], share if step >= point else share - 1
-        if level > most:
-            level = most
+        level = min(fits[step], share if step >= point else share - 1)
         plan_times[m], plan_levels[m] = times[step], level
         m += 1
         if not level:
@@ -301,7 +297,7 @@ def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps)
     count, step, own, held = 0, 0, 0, 0
     following, change = times[0], min(plan_times[0], end)
     while True:
-        at = following if following < change else change
+        at = min(following, change)
         if at >= until:
             break
         if following == at:
