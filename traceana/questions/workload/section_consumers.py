@@ -382,7 +382,8 @@ def _pending(title: str, trace: Trace) -> Iterator[Finding]:
         return
     first, job = jobs["wait_s"][0], jobs["job_id"][0]
     waits = f"{jobs.height:,} jobs wait, the longest" if jobs.height > 1 else "1 job waits,"
-    text = f"{title}: {waits} for {duration(first)} so far (job {job})"
+    heading = f"{title}: {waits} for {duration(first)} so far"
+    text = f"{heading} (job {job})"
     delays = trace.once(describe_workload).queueing
     most = delays["max_s"][0] if delays is not None and delays.height else None
     if is_longest := most is not None and first > most:
@@ -392,7 +393,7 @@ def _pending(title: str, trace: Trace) -> Iterator[Finding]:
         n=jobs.height,
         cost_jobs=jobs.height,
         alert=text if is_longest else "",
-        heading=text,
+        heading=heading,
     )
 
 
