@@ -14,6 +14,7 @@ import traceana
 from tests.report.reader import number, read_page, read_table, section
 from traceana.cohorts.observation import window_of
 from traceana.questions.comparison.compare_traces import compare_traces
+from traceana.questions.workload.analyze import describe_workload
 from traceana.store import Store, open_store
 
 TRACE = "planted"
@@ -137,6 +138,15 @@ def test_the_sample_has_one_rate_and_one_share(store: Store) -> None:
     assert compared.filter(name="fraction_gpu_hours_top_1_percent")["estimate"].item() == (
         pytest.approx(top["fraction_of_top_1_percent"].item())
     )
+
+
+def test_the_share_of_the_largest_is_of_jobs_where_runtimes_are_of_tasks(store: Store) -> None:
+    trace = store.trace("alibaba-pai-2020")
+    split = describe_workload(trace).concentration
+    assert split is not None
+    row = compare_traces([trace]).filter(name="fraction_gpu_hours_top_1_percent")
+    assert row["n"].item() == split.total["n"].item() < trace.table("tasks").height
+    assert row["estimate"].item() == split.total["fraction_of_top_1_percent"].item()
 
 
 def test_no_direction_is_stated_if_failures_come_when_completions_do(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from traceana.questions.failures.hazards import failure_by, overall_failure
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.stragglers.analyze import PIPELINE, cov_by_job, published_cov, stragglers
 from traceana.questions.trends.by_period import ENDED, open_jobs, span
+from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.summary import concentration
 from traceana.stats.quantiles import woodruff_interval
 from traceana.stats.time_blocks import DAY_S
@@ -438,15 +439,21 @@ def _queueing(cohort: Cohort) -> Row:
 
 
 def _concentration(cohort: Cohort) -> Row:
-    if not cohort.rows["gpus"].count():
+    """Return the share of the largest jobs, as the section on the workload does."""
+    trace, kind = cohort.trace, None
+    split = trace.once(describe_workload).concentration if trace.has("jobs") else None
+    if split is not None:
+        table = split.total
+    elif cohort.rows["gpus"].count():
+        table, kind = concentration(cohort.rows, window=trace.once(window_of)), _kind(cohort)
+    else:
         return _row(note="no GPUs are recorded")
-    window = cohort.trace.once(window_of)
-    [found] = concentration(cohort.rows, window=window).rows(named=True)
-    share = found["fraction_of_top_1_percent"]
+    [found] = table.rows(named=True)
     note = found["note"] or "no interval: it rests on the few largest jobs"
-    if cut := count_cut(cohort.rows.drop_nulls(["gpus", "runtime_s"])):
+    cut = 0 if cohort.from_tasks else count_cut(cohort.rows.drop_nulls(["gpus", "runtime_s"]))
+    if cut:
         note += f", {cut:,} of which are truncated or censored"
-    return _row(found["n"], share, note=_joined(_kind(cohort), note))
+    return _row(found["n"], found["fraction_of_top_1_percent"], note=_joined(kind, note))
 
 
 def _median(cohort: Cohort, values: pl.Series, rows: pl.DataFrame, note: str | None) -> Row:
