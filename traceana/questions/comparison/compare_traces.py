@@ -439,7 +439,7 @@ def _queueing(cohort: Cohort) -> Row:
 
 
 def _concentration(cohort: Cohort) -> Row:
-    """Return the share of the largest jobs, as the section on the workload does."""
+    """Return what the largest jobs use, as the section on the workload does."""
     trace, kind = cohort.trace, None
     split = trace.once(describe_workload).concentration if trace.has("jobs") else None
     if split is not None:
