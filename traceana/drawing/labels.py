@@ -361,8 +361,8 @@ def _unpowered(value: float) -> str:
 
 
 _DATES: Final[dict[str, Any]] = {
-    "formats": ["%Y", "%b %Y", "%-d %b", "%H:%M", "%H:%M", "%S.%f"],
-    "zero_formats": ["", "%b %Y", "%-d %b", "%-d %b", "%H:%M", "%H:%M"],
+    "formats": ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%S.%f"],
+    "zero_formats": ["", "%b %Y", "%d %b", "%d %b", "%H:%M", "%H:%M"],
     "show_offset": False,
 }
 """Ticks that state day and month; the label has the years."""
