@@ -18,6 +18,8 @@ def pending_jobs(trace: Trace, /) -> pl.DataFrame:
     waits = nw.col("status").cast(nw.String) == "pending"
     if trace.has("jobs", ("start_s",)):
         waits &= nw.col("start_s").is_null()
+    if trace.has("jobs", ("end_s",)):  # others were removed before they started
+        waits &= nw.col("end_s").is_null() | (nw.col("end_s") >= window[1])
     wait = (window[1] - nw.col("submit_s")).alias("wait_s")
     rows = collect(trace.rows("jobs").filter(waits).select("job_id", wait))
     return rows.filter(pl.col("wait_s") >= 0).sort("wait_s", descending=True, maintain_order=True)
