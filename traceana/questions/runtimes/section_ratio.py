@@ -8,7 +8,13 @@ from typing import Final, NamedTuple
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, form_cohort, sample_note, task_title
+from traceana.cohorts.cohort import (
+    COHORT_NEEDS,
+    MOST_NOT_ENDED,
+    form_cohort,
+    sample_note,
+    task_title,
+)
 from traceana.cohorts.tables import RuntimeRatioSummary
 from traceana.page.blocks import (
     Block,
@@ -51,6 +57,7 @@ class _Cohort(NamedTuple):
     name: str
     found: RatioTables
     cut: str  # what the window cuts off; empty for nothing
+    is_cut_much: bool  # so that no finding is drawn
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -62,17 +69,20 @@ def build(traces: Sequence[Trace]) -> Content:
             cohort = _form(trace, table)
             blocks += [Heading(cohort.name), *_details(cohort)]
             findings += _findings(cohort)
-            complete += [] if cohort.cut else [cohort]
+            complete += [] if cohort.is_cut_much else [cohort]
     return Content(tuple(findings), tuple(blocks), tuple(_lead(complete)), _LIMITATIONS)
 
 
 def _form(trace: Trace, table: str) -> _Cohort:
     noun = trace.manifest.tables[table].unit_noun
     title = trace.label if table == "recurring_jobs" else task_title(trace)
-    seen = form_cohort(trace).observation if table == "jobs" else None
-    cut = seen.describe(noun) if seen and seen.n_truncated + seen.n_censored else ""
+    formed = form_cohort(trace) if table == "jobs" else None
+    seen = formed.observation if formed else None
+    n_cut = seen.n_truncated + seen.n_censored if seen else 0
+    cut = seen.describe(noun) if seen and n_cut else ""
+    much = formed is not None and n_cut > MOST_NOT_ENDED * formed.rows.height
     found = trace.once(ratio_tables, table)
-    return _Cohort(trace, table, title, noun, f"{title}: {noun}", found, cut)
+    return _Cohort(trace, table, title, noun, f"{title}: {noun}", found, cut, much)
 
 
 def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
@@ -121,7 +131,7 @@ def _details(cohort: _Cohort) -> list[Block]:
     if cohort.cut:
         notes += (
             "A mean with truncated or censored rows is not estimable, so ratios describe the "
-            "listed rows only, and no finding is drawn from them."
+            f"listed rows only{', and no finding is drawn from them' * cohort.is_cut_much}."
         )
     what = f"Runtime ratios of {cohort.noun}"
     spread = result_table(
@@ -131,7 +141,7 @@ def _details(cohort: _Cohort) -> list[Block]:
         headings={"grouping": "Grouped by", "n_excluded": "Excluded: alone or no group"},
         caption=f"{what} by grouping. {cohort.title}",
     )
-    figure = _lead([cohort], f"runtime-ratio-{cohort.trace.id}")[:-1] if cohort.cut else []
+    figure = _lead([cohort], f"runtime-ratio-{cohort.trace.id}")[:-1] if cohort.is_cut_much else []
     return [Text(notes, definitions), *figure, spread, *_groups(cohort, what)]
 
 
@@ -161,7 +171,7 @@ def _groups(cohort: _Cohort, what: str) -> list[Block]:
 
 def _findings(cohort: _Cohort) -> list[str]:
     """Compare the CoV within the first grouping to that over all rows."""
-    if cohort.cut:
+    if cohort.is_cut_much:
         heading = f"{cohort.title}: mean runtimes are not estimable while {cohort.noun} still run"
         return [Finding(f"{heading}. {cohort.cut}", heading=heading, certainty="cannot tell")]
     overall, *grouped = cohort.found.groupings.rows(named=True)
