@@ -76,11 +76,14 @@ def build(traces: Sequence[Trace]) -> Content:
 def _form(trace: Trace, table: str) -> _Cohort:
     noun = trace.manifest.tables[table].unit_noun
     title = trace.label if table == "recurring_jobs" else task_title(trace)
-    formed = form_cohort(trace) if table == "jobs" else None
-    seen = formed.observation if formed else None
-    n_cut = seen.n_truncated + seen.n_censored if seen else 0
-    cut = seen.describe(noun) if seen and n_cut else ""
-    much = formed is not None and n_cut > MOST_NOT_ENDED * formed.rows.height
+    cut, much = "", False
+    seen = (formed := form_cohort(trace)).observation if table == "jobs" else None
+    if seen and seen.n_truncated + seen.n_censored:
+        cut = seen.describe(noun)
+        is_cut = (pl.col("entry_s") > 0) | ~pl.col("observed")
+        runtime = pl.col("duration_s")
+        parts = formed.rows.select(runtime.filter(is_cut).sum(), total=runtime.sum()).row(0)
+        much = parts[0] > MOST_NOT_ENDED * parts[1]
     found = trace.once(ratio_tables, table)
     return _Cohort(trace, table, title, noun, f"{title}: {noun}", found, cut, much)
 
