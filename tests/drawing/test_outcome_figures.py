@@ -165,3 +165,16 @@ def test_odds_ratios_stand_in_rows_under_their_feature() -> None:
 def test_odds_that_are_not_known_are_refused() -> None:
     with pytest.raises(DataError, match="no odds ratio is finite"):
         replace(ODDS, odds_ratios=ODDS.odds_ratios.filter(level="P100")).plot()
+
+
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [
+        ("determined by CPUs doubled: left out, not distinguishable", "left out"),
+        ("not comparable: no common support", "not comparable"),
+    ],
+)
+def test_a_term_without_odds_ratio_says_why(note: str, shown: str) -> None:
+    noted = pl.when(pl.col("odds_ratio").is_null()).then(pl.lit(note))
+    ax = plot_failure_odds(replace(ODDS, odds_ratios=ODDS.odds_ratios.with_columns(note=noted)))
+    assert texts(ax) == ["n = 300", shown, "n = 7", "n = 40", "n = 900"]

@@ -295,6 +295,10 @@ _BEYOND: Final = 20.0
 """The axis ends at this multiple of the outermost dot, even if an interval is wider."""
 
 
+_REASONS: Final = {"not comparable": "not comparable", "determined by": "left out"}
+"""Words of a figure on a term without an odds ratio, by the beginning of its note."""
+
+
 @figure(
     "failure-odds",
     result="failure_model",
@@ -335,9 +339,10 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
         if term is None:
             continue
         if term["odds_ratio"] is None:
-            apart = (term["note"] or "").startswith("not comparable")
+            note = term["note"] or ""
+            reasons = (word for start, word in _REASONS.items() if note.startswith(start))
             ax.annotate(
-                "not comparable" if apart else "no finite odds ratio",
+                next(reasons, "no finite odds ratio"),
                 (0.98, place),
                 xycoords=("axes fraction", "data"),
                 ha="right",
