@@ -28,6 +28,7 @@ STEPS = ("sample", "tar", "ingest", "report", "workload section alone")
 SAMPLED_EVERY_S = 0.05
 Row: TypeAlias = tuple[float, str, float, float, float]
 TRACEANA = [sys.executable, "-m", "traceana"]
+GENERATOR = [sys.executable, "-m", "tests.generator"]
 
 
 def main(folder: Path, scales: list[float]) -> None:
@@ -59,7 +60,7 @@ def of_scale(
     files, store, out = (folder / f"{scale:g}-{part}" for part in ("files", "store", "report"))
     unpack = 'for f in "$0"/*/*.tar.gz "$0"/*.tar.gz; do [ ! -e "$f" ] || tar xzOf "$f"; done'
     commands = {
-        "sample": [*TRACEANA, "sample", str(files), "--trace", TRACE, "--scale", str(scale)],
+        "sample": [*GENERATOR, str(files), "--trace", TRACE, "--scale", str(scale)],
         "tar": ["bash", "-c", f"({unpack}) >/dev/null", str(files)],
         "ingest": [*TRACEANA, "ingest", str(files), "--store", str(store)],
         "report": [*TRACEANA, "report", "--store", str(store), "--out", str(out)],

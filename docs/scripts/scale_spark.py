@@ -46,9 +46,9 @@ def main(folder: Path, scales: list[float]) -> None:
 
 def of_scale(folder: Path, scale: float) -> list[tuple[int, str, float, float]]:
     files, store = folder / "files", folder / "store"
-    traceana = [sys.executable, "-m", "traceana"]
+    traceana, generator = ([sys.executable, "-m", name] for name in ("traceana", "tests.generator"))
     for command in (
-        [*traceana, "sample", str(files), "--trace", TRACE, "--scale", str(scale)],
+        [*generator, str(files), "--trace", TRACE, "--scale", str(scale)],
         [*traceana, "ingest", str(files), "--store", str(store)],
     ):
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
