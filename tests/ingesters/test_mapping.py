@@ -312,6 +312,12 @@ def test_no_row_kept_is_an_error_with_the_rules(tmp_path: Path) -> None:
     assert open_store(tmp_path / "store").scan("mine", "jobs").collect().height == 1
 
 
+def test_numbers_as_times_say_what_a_time_needs(tmp_path: Path) -> None:
+    mapping = JOBS + 'submit_s = { time = "at" }\n'
+    with pytest.raises(IngestError, match='ISO 8601; a number needs `unit`, such as "s"$'):
+        ingest_text(tmp_path, "id,at\na,1700000000\n", mapping)
+
+
 def test_names_that_are_used_inside_do_not_collide(tmp_path: Path) -> None:
     names = ["__line", "__row", "foo", "job", "sample", "cov", "rule", "line", "text", "row", "id"]
     text = ",".join(names) + "\n" + ",".join("1" for _ in names) + "\n" + "x," * 10 + "2\n"

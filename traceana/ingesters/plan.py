@@ -339,9 +339,12 @@ def _check_keep(plan: Plan) -> None:
 
 def _none_kept(entry: TableEntry, first: str) -> str:
     rules = ", ".join(f"{rows:,} by {rule}" for rule, rows in list(entry.rejected.items())[:3])
+    remedy = ""
+    if "|not_a_time" in rules:
+        remedy = '; without `format`, a time is ISO 8601; a number needs `unit`, such as "s"'
     return (
         f"{entry.trace}/{entry.table}: none of {entry.rows_read:,} rows could be kept: {rules}; "
-        f"the first is {first}"
+        f"the first is {first}{remedy}"
     )
 
 

@@ -13,7 +13,7 @@ import polars as pl
 from scipy.special import stdtrit
 
 from traceana.cohorts.cohort import MOST_GROUPS, Cohort, form_cohort, outcome_cohort
-from traceana.cohorts.ends import OUTCOMES
+from traceana.cohorts.ends import END_CLASS, OUTCOMES, with_end_class
 from traceana.cohorts.observation import NODES, node_column
 from traceana.errors import DataError
 from traceana.questions.failures.association import (
@@ -259,14 +259,21 @@ def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
 
 
 def fit_failure_model(
-    trace: Trace, failure: tuple[str, ...] | None = None
+    trace: Trace, failure: tuple[str, ...] | None = None, limits: bool = True
 ) -> tuple[FailureModel | None, str]:
     """Fit a model of failure, of :func:`outcome_cohort` unless `failure` names other values.
 
-    Returns it, and why there is none.
+    Without `limits`, rows that reached a limit of their user did not fail. Returns the model, and
+    why there is none.
     """
     cohort = trace.once(outcome_cohort) if failure is None else form_cohort(trace)
     rows = cohort.rows
+    if not limits:
+        status = pl.col("status").cast(pl.String)
+        reached = (pl.col(END_CLASS) == "user limit") & (status == "failed")
+        rows = with_end_class(rows).with_columns(
+            status=pl.when(reached).then(pl.lit("completed")).otherwise(status)
+        )
     if failure is None and not cohort.fails:
         return None, f"No model of failure: none of the {cohort.noun} has status failed."
     if rows.height > MODEL_ROWS:

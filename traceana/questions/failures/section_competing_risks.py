@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, MOST_UNTIMED, Cohort, form_cohort
+from traceana.cohorts.cohort import BLOCK, COHORT_NEEDS, MOST_UNTIMED, Cohort, form_cohort
 from traceana.errors import DataError
 from traceana.page.blocks import (
     Content,
@@ -203,7 +203,8 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         cohort.trace.once(incidence_difference, by, pair, _DAY_S, same) for same in (False, True)
     )
     difference, low, high = (100 * value for value in crude or ())
-    verdict = ", which is inconclusive" if low < 0 < high else ""
+    others = {"user": " for other users", BLOCK: " for other days"}.get(cohort.cluster or "", "")
+    verdict = f", which is inconclusive{others}" if low < 0 < high else ""
     named = [incidence_of(row, by, "incidence") for row in largest]
     heading = (
         f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "

@@ -60,24 +60,27 @@ def _build(cohort: Cohort) -> Content:
         observed="observed",
         cluster=cohort.cluster,
     )
-    lead = result_table(
+    of_hazard = result_table(
         hazards.filter(event=events[0]),
         HazardByRuntime,
         columns=("from_s", "to_s", "n_events", "run_hours", "hazard_per_h", "ci_low", "ci_high"),
         caption=f"Hazard of {cohort.noun} to end as {events[0]}, by runtime. {cohort.title}",
     )
-    blocks: list[Block] = [Text("", cohort.definitions)]
+    findings: list[str] = []
+    tables: list[Block] = []
+    if not cohort.from_tasks:
+        for finding, block in (_goodput(cohort), _limits(cohort)):
+            findings.append(finding)
+            tables += [block] if block is not None else []
+    findings.append(_early(hazards, cohort))
+    tables.append(of_hazard)
     if len(events) > 1:
         others = hazards.filter(pl.col("event") != events[0])
         what = f"Hazards of the other ends of {cohort.noun}. {cohort.title}"
-        blocks.append(result_table(others, HazardByRuntime, caption=what))
-    findings = [_early(hazards, cohort)]
-    if not cohort.from_tasks:
-        for finding, block in (_limits(cohort), _goodput(cohort)):
-            findings.append(finding)
-            blocks += [block] if block is not None else []
+        tables.append(result_table(others, HazardByRuntime, caption=what))
     told = tuple(filter(None, findings))
-    return Content(told, tuple(blocks), lead=(lead,), limitations=_LIMITATIONS)
+    blocks = (Text("", cohort.definitions), *tables[1:])
+    return Content(told, blocks, lead=(tables[0],), limitations=_LIMITATIONS)
 
 
 def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
@@ -174,21 +177,21 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     }
     parts = {kind: f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]}
     of = f"{trace.label}: of {hours_text(total)} GPU-hours"
-    open_ended = shares["unfinished"] or 0.0
+    open_ended, useful = shares["unfinished"] or 0.0, shares["useful"] or 0.0
     if open_ended < _MOSTLY:
-        return f"{of} {listed(list(parts.values()))}.", block
+        finding = Finding(
+            f"{of} {listed(list(parts.values()))}.",
+            effect=useful,
+            heading=f"{trace.label}: {share(useful)} of the GPU-hours went to completed "
+            f"{cohort.noun}",
+            is_description=True,
+        )
+        return finding, block
     rest = [text for kind, text in parts.items() if kind != "unfinished"]
     text = f"{of}, {share(open_ended)} are of {cohort.noun} without an end state."
     text += f" {listed(rest)}." if rest else ""
     heading = f"{share(open_ended)} of the GPU-hours are of {cohort.noun} without an end state"
-    return (
-        Finding(
-            text,
-            effect=open_ended,
-            heading=f"{trace.label}: {heading}",
-        ),
-        block,
-    )
+    return Finding(text, effect=open_ended, heading=f"{trace.label}: {heading}"), block
 
 
 SECTION = Section(

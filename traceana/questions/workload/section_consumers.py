@@ -439,7 +439,7 @@ def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | N
 
 def _odds_of_types(trace: Trace, high: str, low: str) -> tuple[str, float]:
     """State the odds ratio of two types at equal features, if the model has one; with its p."""
-    model, _ = trace.once(fit_failure_model)
+    model, _ = trace.once(fit_failure_model, None, False)
     if model is None:
         return "", 1.0
     pair = pl.col("level").is_in([high, low]) & pl.col("reference").is_in([high, low])
@@ -453,7 +453,7 @@ def _odds_of_types(trace: Trace, high: str, low: str) -> tuple[str, float]:
         way = "is not significant"
     else:
         way = _SAME_SIGN if ratio > 1 else "has the opposite sign (Simpson's paradox)"
-    odds = f"odds ratio {three_digits(ratio)}, limits counted"
+    odds = f"odds ratio {three_digits(ratio)}"
     text = f" With equal requested resources the difference {way} ({odds})."
     return text, float(row["pvalue_adjusted"])
 
