@@ -314,7 +314,7 @@ def test_no_row_kept_is_an_error_with_the_rules(tmp_path: Path) -> None:
 
 def test_numbers_as_times_say_what_a_time_needs(tmp_path: Path) -> None:
     mapping = JOBS + 'submit_s = { time = "at" }\n'
-    with pytest.raises(IngestError, match='ISO 8601; a number needs `unit`, such as "s"$'):
+    with pytest.raises(IngestError, match=r'ISO 8601; a number needs `unit`, such as "s"$'):
         ingest_text(tmp_path, "id,at\na,1700000000\n", mapping)
 
 
