@@ -138,6 +138,14 @@ section("mgus2", "survfit(Surv(time, end) ~ 1, conf.type = 'log-log'), Aalen and
   completed = s$pstate[has, 2], completed_error = s$std.err[has, 2],
   failed = s$pstate[has, 3], failed_error = s$std.err[has, 3])
 
+# rows that enter when others end, as jobs do that started before a window
+h <- heart
+h$transplanted <- as.integer(h$transplant == 1)
+f <- coxph(Surv(start, stop, event) ~ age + surgery + transplanted, h)
+section("heart", "coxph(Surv(start, stop, event) ~ age + surgery + transplant); heart (Crowley and Hu, JASA 72, 1977)",
+  start = h$start, stop = h$stop, event = h$event, age = h$age, surgery = h$surgery,
+  transplanted = h$transplanted, coefficient = coef(f), std_error = sqrt(diag(vcov(f))))
+
 # --- clusters on a line, a series, distributions
 k <- lapply(2:5, function(k) { set.seed(k); kmeans(rivers, k, iter.max = 100, nstart = 500) })
 section("rivers", "kmeans(rivers, k, nstart = 500), k 2 to 5 (McNeil, 1977)", values = rivers,

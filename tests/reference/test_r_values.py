@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from traceana import (
+    cause_specific_hazards,
     compare_runtimes,
     correlate,
     cumulative_incidence,
@@ -135,6 +136,24 @@ def test_tables() -> None:
     assert row["statistic"] == nine(few["statistic"])
     # four standard errors of a share of 9,999 tables
     assert row["pvalue"] == pytest.approx(few["pvalue"], abs=4 * np.sqrt(few["pvalue"] / 9999))
+
+
+def test_rows_are_at_risk_after_their_entry() -> None:
+    known = R["heart"]
+    features = ["age", "surgery", "transplanted"]
+    names = ("start", "stop", "event", *features)
+    jobs = pl.DataFrame({name: np.array(known[name], dtype=float) for name in names})
+    assert set(known["start"]) & set(jobs.filter(event=1)["stop"])  # some enter when others end
+    status = pl.when(pl.col("event") == 1).then(pl.lit("failed")).otherwise(pl.lit("running"))
+    found = cause_specific_hazards(
+        jobs.with_columns(status=status),
+        features=features,
+        causes="failed",
+        runtime="stop",
+        entry="start",
+    )
+    for column, name in (("log_hazard", "coefficient"), ("std_error", "std_error")):
+        np.testing.assert_allclose(found[column], known[name], rtol=1e-6)
 
 
 def test_odds_over_strata() -> None:

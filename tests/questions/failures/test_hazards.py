@@ -47,7 +47,7 @@ def test_errors_over_clusters_are_those_of_refits() -> None:
     assert row["log_hazard"] == pytest.approx(0.879863, abs=2e-6)
     # CoxPHFitter().fit(..., cluster_col="user") of lifelines, times m / (m - 1) of six clusters
     assert row["std_error"] == pytest.approx(0.323338 * np.sqrt(6 / 5), rel=0.01)
-    assert row["note"].endswith("units of equal size; 10 are needed")
+    assert row["note"].endswith("units of equal size: interval and p are approximate")
     rng = np.random.default_rng(3)
     user, x = rng.integers(0, 20, 500), rng.random(500)
     ran = rng.exponential(np.exp(rng.standard_normal(20)[user] - x))
@@ -141,3 +141,16 @@ def test_a_level_that_never_ends_by_a_cause_is_noted_by_that_cause() -> None:
     found = traceana.cause_specific_hazards(rows, features="g", causes="completed")
     [note] = found.filter(level="b")["note"]
     assert note == "no row of the 4 completed: no finite hazard ratio; rows excluded"
+
+
+def test_a_level_with_few_events_is_noted() -> None:
+    jobs = pl.DataFrame(
+        {
+            "x": ["a"] * 60 + ["b"] * 40,
+            "runtime_s": np.random.default_rng(1).permutation(np.arange(1.0, 101)),
+            "status": ["failed"] * 40 + ["running"] * 57 + ["failed"] * 3,
+        }
+    )
+    row = fit(jobs)
+    assert (row["level"], row["n_events"]) == ("b", 3)
+    assert row["note"] == "fewer than 5 events: interval and p are approximate"

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 MOST_TIMES: Final = 500
 """Distinct times beyond which they are rounded up to quantiles of the event times."""
 _FEWEST_EVENTS: Final = 10
+_FEWEST_OF_LEVEL: Final = 5
 _BIAS: Final = 0.05
 
 
@@ -178,10 +179,17 @@ def _of_cause(
                 "pvalue": float(2 * stdtr(df, -abs(b) / se)) if df > 0 and se > 0 else np.nan,
                 "log_hazard": b,
                 "std_error": se,
-                "note": too_few_clusters(df + 1) or note,
+                "note": _note_few(df + 1, of_term["n_events"]) or note,
             }
         result.append(of_term)
     return result
+
+
+def _note_few(effective: float, events: int) -> str | None:
+    few = (too_few_clusters(effective) or "").partition(";")[0]
+    if events < _FEWEST_OF_LEVEL:
+        few = f"fewer than {_FEWEST_OF_LEVEL} events"
+    return f"{few}: interval and p are approximate" if few else None
 
 
 def _fit_cox(
@@ -203,8 +211,8 @@ def _fit_cox(
         time, ties = np.where(place < len(ends), rounded, time.max()), "breslow"
         if entry is not None:
             entry = np.concatenate([[0.0], ends])[np.searchsorted(ends, entry, side="right")]
-    if entry is not None:
-        entry = np.where(entry < time, entry, np.nextafter(time, -np.inf))
+    if entry is not None:  # a row is at risk after its entry; PHReg counts it at that time too
+        entry = np.where(entry < time, np.nextafter(entry, np.inf), np.nextafter(time, -np.inf))
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         model = PHReg(time, matrix, status=event, entry=entry, ties=ties)
