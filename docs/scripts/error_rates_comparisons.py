@@ -25,7 +25,7 @@ from traceana.stats.time_blocks import time_blocks
 if TYPE_CHECKING:
     from error_rates_outcomes import Checks, Sample
 
-SAMPLES = 600
+SAMPLES = 2000
 ROWS = 400
 SIZES = [(clusters, sizes) for sizes in ("Pareto", "equal") for clusters in (5, 10, 30, 60)]
 SHARE = 0.3
@@ -33,7 +33,7 @@ SHARE = 0.3
 TAIL = 1.5
 RHO = 0.5
 SHIFT = 0.5
-DAYS, A_DAY, FAILED = 90, 40, 0.2
+A_DAY, FAILED = 40, 0.2
 DAY_S = 86_400
 
 
@@ -85,13 +85,13 @@ def in_clusters(clusters: int, sizes: str) -> Sample:
     return sample
 
 
-def by_days(persistence: float) -> Sample:
+def by_days(days: int, persistence: float) -> Sample:
     """Jobs of days that are alike, the more so the nearer they are: in blocks, and as rows."""
 
     def sample(random: np.random.Generator) -> Checks:
-        shock = random.standard_normal((2, DAYS + 200)) * np.sqrt(1 - persistence**2)
+        shock = random.standard_normal((2, days + 200)) * np.sqrt(1 - persistence**2)
         day = lfilter([1], [1, -persistence], shock)[:, 200:]
-        of = np.sort(random.integers(0, DAYS, DAYS * A_DAY))
+        of = np.sort(random.integers(0, days, days * A_DAY))
         own = random.standard_normal((2, len(of)))
         first, second = np.sqrt(1 - SHARE) * own + np.sqrt(SHARE) * day[:, of]
         words = np.array(["completed", "failed"])
@@ -138,13 +138,13 @@ def table(samples: dict[str, Sample], count: int, first: str) -> str:
 def main() -> None:
     warnings.simplefilter("ignore")  # means of no samples
     count = int(sys.argv[1]) if len(sys.argv) > 1 else SAMPLES
-    days = {f"{persistence:g}": by_days(persistence) for persistence in (0, 0.5, 0.8)}
-    text = table(days, count, "95 % intervals cover (%)")
+    logs = {f"{days} days, {r:g}": by_days(days, r) for days in (90, 30) for r in (0, 0.5, 0.8)}
+    text = table(logs, count, "95 % intervals cover (%)")
     write_measured(
         "error-rates.md",
-        f"{count:,} logs of {DAYS} days with {A_DAY} jobs each; days have {100 * SHARE:.0f} % of "
-        "the variance, and the correlation of a day with the next is that of the column. "
-        f"No note: of those in which the report prints none.\n\n{text}",
+        f"{count:,} logs with {A_DAY} jobs a day; days have {100 * SHARE:.0f} % of the variance, "
+        "and the correlation of a day with the next is that of the column. No note: of those in "
+        f"which the report prints none.\n\n{text}",
         name="blocks of time",
     )
     clusters = {f"{n} {sizes}": in_clusters(n, sizes) for n, sizes in SIZES}

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.generator import write_sample
-from traceana import simulate_deadlines, synthesize_deadlines
+from traceana import add_table, simulate_deadlines, synthesize_deadlines
 from traceana.cli import app
 from traceana.errors import DataError
 from traceana.ingesters import ingest
@@ -48,6 +48,10 @@ def test_the_policies_are_those_of_the_functions(store: Path, tmp_path: Path) ->
     told = json.loads(run("--store", str(store), "--json", "--out", str(out)))
     jobs = open_store(store).scan("elasticflow-2023", "jobs").collect()
     results = simulate_deadlines(jobs, plans=synthesize_deadlines(jobs))
+    # an interval would be that of the random numbers
+    results = results.with_columns(
+        pl.lit(None, pl.Float64).alias(end) for end in ("ci_low", "ci_high")
+    )
     assert told["synthetic"]
     assert told["policies"] == results.to_dicts()
     assert pl.read_parquet(out).equals(results)
@@ -101,3 +105,22 @@ def test_policies_on_jobs_with_deadlines_of_their_own(tmp_path: Path) -> None:
     ):
         with pytest.raises(DataError, match=line):
             run(str(file), *wrong)
+
+
+def test_survivors_of_a_time_before_the_window_do_not_size_the_cluster(tmp_path: Path) -> None:
+    # for 10 h one GPU in use; one job of half a year before is listed because it lasted
+    hours = pl.DataFrame({"submit_s": [1.6e7 + 3600.0 * hour for hour in range(10)]})
+    jobs = pl.concat([pl.DataFrame({"submit_s": [0.0]}), hours]).with_row_index("job_id")
+    jobs = jobs.with_columns(
+        pl.col("job_id").cast(pl.String),
+        start_s="submit_s",
+        end_s=pl.when(pl.col("submit_s") == 0).then(1.6e7).otherwise(pl.col("submit_s") + 3600),
+        gpus=1.0,
+        status=pl.lit("completed"),
+    ).with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
+    columns = "".join(f'{name} = "{name}"\n' for name in jobs.columns)
+    mapping = f"[trace]\nlists_only_survivors = true\n[jobs]\n{columns}"
+    add_table(jobs, trace="t", table="jobs", store=tmp_path, mapping=mapping)
+    lines = run("t", "--store", str(tmp_path), "--policies", "fifo").splitlines()
+    assert lines[0] == "t: 10 jobs, SYNTHETIC deadlines; 1 submitted before the window are left out"
+    assert lines[2].split()[2:4] == ["2", "10"]  # 1 / 0.8 GPUs, rounded up

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
 from tests.report.reader import Element, number, read_page, read_table, section
-from traceana import StragglerResult, detect_stragglers
+from traceana import StragglerResult, add_table, detect_stragglers
 from traceana.ingesters import ingest
 from traceana.report import build_report
 from traceana.store import Store
@@ -161,3 +162,20 @@ def test_a_log_of_one_job_names_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
     page = build_report({"worker_samples": samples}, out=out, only="stragglers", formats="md")
     assert "A had no straggler episode and 1 persistent straggler." in page.read_text("utf-8")
+
+
+def test_of_times_behind_a_barrier_the_page_concludes_nothing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    compute = rng.lognormal(0, 0.08, (3, 8, 120))
+    compute[:, 3] *= 1.5  # is slow, which the others wait for
+    taken = compute.max(axis=1, keepdims=True) * rng.lognormal(0, 0.01, compute.shape)
+    job, worker, tick = (axis.ravel() for axis in np.indices(taken.shape))
+    samples = pl.DataFrame({"job_id": job, "worker_id": worker}).cast(pl.String)
+    samples = samples.with_columns(time_s=pl.Series(10.0 * tick), batch_time=taken.ravel())
+    samples = samples.with_columns(host=pl.Series(worker // 2).cast(pl.String))
+    add_table(samples, trace="t", table="worker_samples", store=tmp_path / "store")
+    text = build_report(tmp_path / "store", out=tmp_path / "out", formats="md").read_text()
+    assert text.count("Cannot tell for 3 jobs (times may include synchronization") == 1
+    measured = text.partition("## Simulations")[0]
+    for concluded in ("within the noise", "beyond noise.", "explains", "Levels of the other"):
+        assert concluded not in measured

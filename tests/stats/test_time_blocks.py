@@ -65,3 +65,9 @@ def test_missing_times_have_no_block() -> None:
         time_blocks([np.nan])
     with pytest.raises(DataError, match="differ in length"):
         time_blocks([1.0], [1.0, 2.0])
+
+
+def test_a_short_log_may_hide_that_its_days_depend_on_each_other() -> None:
+    note = "fewer than 60 days, or shorter units, may hide their dependence"
+    assert time_blocks(*of_days(30, 0.0)).note == f"{note}: intervals may be too narrow"
+    assert time_blocks(*of_days(60, 0.0)).note is None

@@ -450,7 +450,8 @@ def clustered_ks(
     """Return p and interval of the Kolmogorov-Smirnov distance of two samples in clusters.
 
     The wild bootstrap of whole clusters around the common distribution function (p) or each
-    sample's own (interval). NaN with too few effective clusters.
+    sample's own (interval, from 0 where the test does not reject). NaN with too few effective
+    clusters.
     """
     if too_few_clusters(effective_clusters(np.ones(len(cluster)), cluster)):
         return np.nan, np.nan, np.nan
@@ -479,4 +480,6 @@ def clustered_ks(
     signs = rng.integers(0, 2, (resamples, m)) * 2.0 - 1
     as_large = int((np.abs(signs @ null).max(axis=1) >= distance * (1 - 1e-9)).sum())
     reach = float(np.quantile(np.abs(signs @ influence).max(axis=1), confidence))
-    return (1 + as_large) / (1 + resamples), max(0.0, distance - reach), min(1.0, distance + reach)
+    pvalue = (1 + as_large) / (1 + resamples)
+    low = 0.0 if pvalue >= 1 - confidence else max(0.0, distance - reach)
+    return pvalue, low, min(1.0, distance + reach)

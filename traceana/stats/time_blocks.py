@@ -68,6 +68,8 @@ MIN_BLOCKS: Final = 10
 """Blocks of time below which `note` states that there are few."""
 _UNITS_S: Final = (DAY_S, 21_600.0, 3600.0, 600.0, 60.0)
 _FEWEST_UNITS: Final = 20
+_SHORT: Final = 60
+"""Units below which the test of their autocorrelation misses one of 0.5 too often."""
 _TIMES: Final = 3
 
 
@@ -84,7 +86,7 @@ class TimeBlocks:
     autocorrelation: float
     """Between consecutive days (or shorter units), of their sums or means; NaN if undefined."""
     note: str | None
-    """Why the blocks are fewer than is safe."""
+    """Why intervals over the blocks are uncertain."""
 
 
 def time_blocks(
@@ -126,7 +128,7 @@ def time_blocks(
 def _units_of_block(
     unit: Integers, value: Floats, *, counts: bool
 ) -> tuple[int, float, str | None]:
-    """Return the units of a block, the autocorrelation of the units' sums, and its limit."""
+    """Return the units of a block, the autocorrelation of the units' sums, and a note."""
     n = int(unit.max()) + 1
     rank = value
     if not counts:
@@ -144,7 +146,11 @@ def _units_of_block(
         if correlations[-1] > 1.645 / np.sqrt(len(each)):
             lengths.append(_TIMES * len(each) / effective_sample_size(each))
     longest, allowed = int(np.ceil(max(lengths))), max(n // MIN_BLOCKS, 1)
-    note = "dependence lasts longer than a tenth of the span: intervals are too narrow"
-    r = float(np.fmax.reduce(correlations))
+    r, note = float(np.fmax.reduce(correlations)), None
     # lengths that are needed are underestimated: see the page on error rates
-    return min(longest, allowed), r, note if longest > 1.5 * allowed else None
+    if longest > 1.5 * allowed:
+        note = "dependence lasts longer than a tenth of the span: intervals are too narrow"
+    elif n < _SHORT:
+        few = f"fewer than {_SHORT} days, or shorter units, may hide their dependence"
+        note = f"{few}: intervals may be too narrow"
+    return min(longest, allowed), r, note

@@ -218,6 +218,11 @@ class Manifest:
         chosen = " The jobs were published as examples: a selection, not a sample of all jobs."
         return chosen if self.published_examples else ""
 
+    @property
+    def is_left_truncated(self) -> bool:
+        """Whether short jobs are missing, so that the trace is no peer of a whole log."""
+        return any(table.left_truncated for table in self.tables.values())
+
     def has(self, table: str, columns: tuple[str, ...] = (), /) -> bool:
         """Return whether a table has a row, and values in all these columns."""
         table_facts = self.tables.get(table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -100,3 +101,23 @@ def test_failures_are_compared_by_the_same_runtime(tmp_path: Path) -> None:
         for scale in (60.0, 600.0)
     ]
     assert by["estimate"].to_list() == pytest.approx(failed)
+
+
+def test_medians_of_a_trace_without_short_jobs_are_not_compared(
+    store: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b", "c"], "runtime_s": [700.0, 800, 900], "gpus": 2})
+    columns = "".join(f'{name} = "{name}"\n' for name in jobs.columns)
+    about = f"[jobs]\n{columns}[jobs.about]\nleft_truncated = true\n"
+    traceana.add_table(jobs, trace="cut", table="jobs", store=store, title="Cut", mapping=about)
+    found = rows(store, "ours", "cut")
+    assert "short jobs are missing" in str(found["Runtime", "Cut"]["note"])
+    out = tmp_path_factory.mktemp("out")
+    options: Any = {"only": "comparison", "formats": "md"}
+    page = traceana.build_report(store, out=out, **options).read_text()
+    assert "Median runtime: the lowest of 2 traces is 1.68 min (Ours;" in page
+    assert "| Cut | 13.3 min (n = 3) |" in page
+    (store / "other").rename(out / "other")
+    page = traceana.build_report(store, out=out, **options).read_text()
+    assert "Median runtime: " not in page
+    assert "- GPU-hours of the largest 1 % of GPU jobs: " in page

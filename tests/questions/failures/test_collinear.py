@@ -187,3 +187,35 @@ def test_a_linear_association_has_no_square() -> None:
         for curved in (False, True)
     )
     assert plain.equals(curved)
+
+
+@pytest.mark.parametrize(
+    ("of_cpus", "said"),
+    [
+        (0.0, "that of CPUs alone is not certain."),
+        (-2.5, "the interval of each excludes 1."),
+    ],
+)
+def test_the_page_states_which_of_collinear_features_is_not_certain(
+    of_cpus: float, said: str, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(2)
+    memory = rng.integers(0, 8, 3000)
+    cpus = memory + rng.integers(-1, 2, 3000) * (rng.random(3000) < 0.5)
+    score = 0.8 * (memory - 4) + of_cpus * (cpus - memory)
+    failed = rng.random(3000) < 1 / (1 + np.exp(1 - score))
+    table = pl.DataFrame(
+        {
+            "job_id": [str(at) for at in range(3000)],
+            "user": [f"u{at}" for at in range(3000)],
+            "memory_gib": 2.0**memory,
+            "cpus": 2.0 ** (cpus + 1),
+            "runtime_s": 60.0,
+            "status": STATUS[failed.astype(int)],
+        }
+    )
+    traceana.add_table(table, trace="t", table="jobs", store=tmp_path / "store")
+    page = traceana.build_report(
+        tmp_path / "store", out=tmp_path / "out", only="failure-model", formats="md"
+    )
+    assert f"together associated with failure (p \\< 0.001, 2 df); {said}" in page.read_text()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -66,3 +68,22 @@ def test_a_seed_repeats_whatever_the_order_of_rows() -> None:
     one = compare_distributions(ROWS, "runtime_s", "group", rng=3)
     shuffled = ROWS.sample(fraction=1, shuffle=True, seed=1).lazy()
     assert one.equals(compare_distributions(shuffled, "runtime_s", ["group"], rng=3))
+
+
+def test_the_interval_in_clusters_begins_at_0_where_the_test_does_not_reject() -> None:
+    rng = np.random.default_rng(6)
+    lows = []
+    for _ in range(40):
+        user = np.arange(200) % 20
+        rows = pl.DataFrame(
+            {
+                "user": user,
+                "group": np.where(user % 2 == 0, "a", "b"),
+                "runtime_s": np.exp(rng.standard_normal(20)[user] + rng.standard_normal(200)),
+            }
+        )
+        options: Any = {"cluster": "user", "resamples": 99}
+        row = compare_distributions(rows, "runtime_s", "group", **options).row(0, named=True)
+        lows.append((row["ks_pvalue"] < 0.05, row["ks_low"]))
+    assert {low for rejected, low in lows if not rejected} == {0}
+    assert sum(rejected for rejected, _ in lows) <= 6  # 5 %, and three standard errors

@@ -43,3 +43,12 @@ def test_one_value_has_no_tail() -> None:
     assert tail_index([5.0])["note"].item() == "fewer than two values"
     with pytest.raises(DataError, match="one less than the 1 values"):
         tail_index([5.0], k=1)
+
+
+def test_many_values_of_few_units_are_noted() -> None:
+    rng = np.random.default_rng(3)
+    x, user = rng.pareto(1.5, 400) + 1, rng.integers(0, 12, 400).astype(str)
+    few, many = tail_index(x, k=[20, 200], cluster=user)["note"]
+    assert few is None
+    assert many == "as of fewer than 30 equal units: the interval may be too narrow"
+    assert tail_index(x, k=200)["note"].item() is None

@@ -14,6 +14,7 @@ import pytest
 from tests.questions.trends.logs import BEGIN_S, DAY_S, sessions, slower, stationary, with_outage
 from traceana import (
     add_table,
+    build_report,
     cluster_utilization,
     level_changes,
     open_store,
@@ -312,3 +313,17 @@ def test_medians_of_few_jobs_are_not_drawn() -> None:
     )
     [line] = plot_trends(periods, measure="failure_rate").lines
     assert list(np.isnan(line.get_ydata())) == [False, False, True, True]
+
+
+def test_a_page_names_the_definition_of_failure_of_its_trends(tmp_path: Path) -> None:
+    jobs = stationary(3)
+    columns = "".join(f'{name} = "{name}"\n' for name in jobs.columns)
+    own = 'failure_statuses = ["failed", "cancelled"]\nfailure_definition = "Only D is a success."'
+    pages = []
+    for name, facts in (("own", own), ("usual", "")):
+        mapping = f"[trace]\n{facts}\n[jobs]\n{columns}"
+        add_table(jobs, trace=name, table="jobs", store=tmp_path / name, mapping=mapping)
+        out = tmp_path / f"{name}-out"
+        pages.append(build_report(tmp_path / name, out=out, only="trends", formats="md"))
+    stated = "Failures are those of the published definition here: Only D is a success."
+    assert [stated in page.read_text() for page in pages] == [True, False]

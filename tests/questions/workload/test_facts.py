@@ -73,3 +73,26 @@ def test_the_allocation_in_the_head_is_that_of_the_section(tmp_path: Path, resou
     traceana.add_table(one_user, trace="own", table="jobs", store=tmp_path)
     alone = dict(facts_of(traceana.open_store(tmp_path).trace("own")))
     assert not any("allocated" in name for name in alone)
+
+
+def test_the_period_is_the_window_that_hours_are_of(tmp_path: Path) -> None:
+    # the first job is listed because it lasted: ends are recorded from 1,000 s on
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b"],
+            "submit_s": [0.0, 1500.0],
+            "start_s": [0.0, 1500.0],
+            "end_s": [1000.0, 2000.0],
+            "runtime_s": [1000.0, 500.0],
+            "status": ["completed"] * 2,
+        }
+    )
+    columns = "".join(f'{name} = "{name}"\n' for name in jobs.columns)
+    survivors = "[trace]\nlists_only_survivors = true\n"
+    about = "[jobs.about]\nleft_truncated = true\n"
+    mapping = f"{survivors}[jobs]\n{columns}{about}"
+    traceana.add_table(jobs, trace="t", table="jobs", store=tmp_path, mapping=mapping)
+    facts = dict(facts_of(traceana.open_store(tmp_path).trace("t")))
+    assert facts["Period"] == "16.7 min"
+    # of those watched from their start on half ran for 500 s
+    assert facts["Median runtime"] == "8.33 min (short jobs are missing)"

@@ -259,12 +259,14 @@ def deadlines(
 
     Without --deadline, deadlines are drawn: uniform from 0.5 to 1.5 runtimes after submission.
     """
+    import polars as pl
+
     from traceana.simulate import simulate_deadlines, synthesize_deadlines
     from traceana.simulate.deadlines.tables import DeadlinePolicies
 
     path = Path(jobs or "")
     is_file = path.suffix in _SUFFIXES or len(path.parts) > 1 or path.is_file()
-    name, rows, synthetic = _read_file(path) if is_file else _read_store(store, jobs)
+    name, rows, synthetic, before = _read_file(path) if is_file else _read_store(store, jobs)
     drawn = None if deadline else synthesize_deadlines(rows)
     results = simulate_deadlines(
         rows,
@@ -273,18 +275,29 @@ def deadlines(
         capacity=capacity,
         deadline=deadline or "deadline_s",
     )
-    write_frame(results, out, DeadlinePolicies)
     made = "" if deadline else ", SYNTHETIC deadlines"
+    if drawn is not None:  # an interval would be that of the random numbers
+        results = results.with_columns(pl.lit(None, pl.Float64).alias(end) for end in _ENDS)
+    made += f"; {before:,} submitted before the window are left out" if before else ""
+    write_frame(results, out, DeadlinePolicies)
     about: dict[str, Any] = {"jobs_of": name, "jobs": rows.height, "deadline": deadline}
     print_result(
         f"{name}: {rows.height:,} jobs{made}",
         about | {"synthetic": synthetic},
-        Shown(name="policies", frame=results, table=DeadlinePolicies),
+        Shown(
+            name="policies",
+            frame=results,
+            table=DeadlinePolicies,
+            columns=[each for each in results.columns if each not in _ENDS or deadline],
+        ),
         as_json=json,
     )
 
 
-def _read_file(file: Path) -> tuple[str, pl.DataFrame, bool]:
+_ENDS: Final = ("ci_low", "ci_high")
+
+
+def _read_file(file: Path) -> tuple[str, pl.DataFrame, bool, int]:
     import polars as pl
     from polars.exceptions import PanicException, PolarsError
 
@@ -292,17 +305,19 @@ def _read_file(file: Path) -> tuple[str, pl.DataFrame, bool]:
         raise DataError(f"{file}: the ending must be one of {', '.join(_SUFFIXES)}")
     try:
         if file.suffix == ".csv":
-            return str(file), pl.read_csv(file, glob=False), False
-        return str(file), pl.read_parquet(file, use_pyarrow=True), False
+            return str(file), pl.read_csv(file, glob=False), False, 0
+        return str(file), pl.read_parquet(file, use_pyarrow=True), False, 0
     except (OSError, ValueError, PanicException, PolarsError) as error:
         raise DataError(f"{file}: cannot be read ({str(error).splitlines()[0]})") from None
 
 
-def _read_store(store: Path | None, trace: str | None) -> tuple[str, pl.DataFrame, bool]:
-    from traceana.questions.deadlines.plans import PLANS_NEEDS
+def _read_store(store: Path | None, trace: str | None) -> tuple[str, pl.DataFrame, bool, int]:
+    """Return the id of a trace, its jobs, whether it is synthetic, and how many it has besides."""
+    from traceana.questions.deadlines.plans import PLANS_NEEDS, jobs_of_window
 
     opened = options.open_simulated(store)
     with_plans = opened.traces(table="training_plans") if trace is None else []
     needs = PLANS_NEEDS if with_plans else _NEEDED
     chosen = options.qualifying_trace(opened, trace, needs)
-    return chosen.id, chosen.jobs, chosen.synthetic
+    rows = jobs_of_window(chosen).collect()
+    return chosen.id, rows, chosen.synthetic, chosen.manifest.tables["jobs"].rows - rows.height

@@ -383,15 +383,20 @@ def _kind(cohort: Cohort) -> str | None:
     return f"of {cohort.noun}" if cohort.from_tasks else None
 
 
+def _listed(cohort: Cohort) -> str | None:
+    missing = "short jobs are missing" if cohort.trace.manifest.is_left_truncated else None
+    return _joined(_kind(cohort), missing)
+
+
 def _runtime(cohort: Cohort) -> Row:
     table = cohort.rows.drop_nulls("duration_s")
     if not (cut := count_cut(table)):
-        return _median(cohort, table["duration_s"], table, _kind(cohort))
+        return _median(cohort, table["duration_s"], table, _listed(cohort))
     seen: dict[str, Any] = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
     survival = kaplan_meier(table, status=None, cluster=cohort.cluster, **seen)
     median, *ends = survival.groups.select("median_s", "ci_low", "ci_high").row(0)
     cut_note = f"{cut:,} truncated or censored: Kaplan-Meier median"
-    note = _joined(_kind(cohort), cut_note, _independence(cohort))
+    note = _joined(_listed(cohort), cut_note, _independence(cohort))
     return _row(table.height, median, (ends[0], ends[1]), note)
 
 
@@ -404,7 +409,8 @@ def _size(cohort: Cohort) -> Row:
     stated = table.select(pl.lit("all").alias("all"), *unit, status=several)
     [rate] = failure_rates(stated, "all", cluster=cohort.cluster).rows(named=True)
     interval = (rate["ci_low"], rate["ci_high"])
-    return _row(rate["n"], rate["rate"], interval, _joined(_kind(cohort), _independence(cohort)))
+    note = _joined(_listed(cohort), _independence(cohort))
+    return _row(rate["n"], rate["rate"], interval, note)
 
 
 def _failure(cohort: Cohort) -> Row:
@@ -476,7 +482,13 @@ def _independence(cohort: Cohort) -> str | None:
     return None if cohort.cluster else "rows treated as independent: no user is recorded"
 
 
+def _is_pipeline(trace: Trace) -> bool:
+    return all(trace.has(table, columns) for table, columns in PIPELINE.items())
+
+
 def _variation(trace: Trace) -> Row:
+    if _is_pipeline(trace):
+        return _row(note="pipelines: workers of different stages have different work")
     if trace.has("worker_samples"):
         return _over_jobs(trace.once(cov_by_job).filter(ddof=0)["median"])
     if trace.has("cov_samples"):
@@ -487,7 +499,7 @@ def _variation(trace: Trace) -> Row:
 def _straggler_cost(trace: Trace) -> Row:
     if not trace.has("worker_samples"):
         return _row(note="no step times of workers are recorded")
-    if all(trace.has(table, columns) for table, columns in PIPELINE.items()):
+    if _is_pipeline(trace):
         return _row(note="pipelines: times per worker do not add up to a slowdown")
     return _over_jobs(trace.once(stragglers).jobs["slowdown"])
 

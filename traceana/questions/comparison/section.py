@@ -29,6 +29,8 @@ _UNITS: Final[dict[str, tuple[Callable[..., str], Callable[..., str]]]] = {
 }
 _MOST_NAMED: Final = 4
 _FINDINGS: Final = ("Runtime", "Failure", "Stragglers")
+_OF_SHORT_JOBS: Final = ("Runtime", "Size")
+"""Questions whose answer depends on whether short jobs are listed."""
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -40,16 +42,17 @@ def build(traces: Sequence[Trace]) -> Content:
     answered = table.filter(n_with_value > 1)
     if answered.is_empty():
         return Content()
-    # a trace without its short jobs is no peer of the others
-    tables = {trace.label: trace.manifest.tables.values() for trace in traces}
-    cut = [label for label, of in tables.items() if any(one.left_truncated for one in of)]
-    alike = answered.filter((pl.col("question") != "Runtime") | ~pl.col("trace").is_in(cut))
-    parts = {question: alike.filter(n_with_value > 1, question=question) for question in _FINDINGS}
-    findings = tuple(_finding(rows) for rows in parts.values() if rows.height)
+    cut = [trace.label for trace in traces if trace.manifest.is_left_truncated]
+    unlike = pl.col("trace").is_in(cut) & pl.col("question").is_in(_OF_SHORT_JOBS)
+    alike = answered.filter(~unlike).filter(n_with_value > 1)
+    parts = [alike.filter(question=question) for question in _FINDINGS]
+    findings = tuple(_finding(rows) for rows in parts if rows.height)
+    if not findings and alike.height:
+        findings = (_heading(alike),)
     notes = {"Limits of the estimates": True, "Not compared": False}
     points = {name: reasons(table, answered=is_answered) for name, is_answered in notes.items()}
     return Content(
-        findings or (_heading(answered),),
+        findings,
         tuple(Points(name, tuple(lines)) for name, lines in points.items() if lines),
         lead=(_side_by_side(answered),),
         limitations="Clusters, years and definitions differ between traces, so a difference has no "
@@ -76,9 +79,9 @@ def _side_by_side(answered: pl.DataFrame) -> Table:
     )
 
 
-def _heading(answered: pl.DataFrame) -> Finding:
+def _heading(alike: pl.DataFrame) -> Finding:
     """State the first measure of the traces that have it."""
-    first = answered.filter(question=answered["question"][0]).drop_nulls("estimate")
+    first = alike.filter(question=alike["question"][0]).drop_nulls("estimate")
     parts = [f"{_written(row, row['estimate'])} ({row['trace']})" for row in first.to_dicts()]
     text = f"{_name(first['measure'][0])}: {listed(parts[:_MOST_NAMED])}"
     return Finding(f"{text}.", heading=text)

@@ -11,6 +11,7 @@ import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
 
 from traceana import simulate
+from traceana.cohorts.observation import window_of
 from traceana.errors import DataError
 from traceana.questions.deadlines.rates import (
     CELL,
@@ -208,9 +209,16 @@ def _for_trace(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
     return found.with_columns(*ends) if are_drawn(trace) else found
 
 
+def jobs_of_window(trace: Trace, /) -> pl.LazyFrame:
+    """Return the jobs of a trace without survivors, which were submitted before its window."""
+    window = trace.once(window_of)
+    before = pl.lit(value=False) if window is None else pl.col("submit_s") < window[0]
+    return trace.scan("jobs").filter(~before.fill_null(value=False))
+
+
 def missed_deadlines(trace: Trace, /) -> pl.DataFrame:
     """Return the deadlines that the first jobs of a trace miss under policies, at 80 % load."""
-    jobs = trace.scan("jobs").sort("submit_s", maintain_order=True).head(MAX_JOBS)
+    jobs = jobs_of_window(trace).sort("submit_s", maintain_order=True).head(MAX_JOBS)
     missed = simulate.simulate_deadlines(jobs, plans=trace.scan("training_plans"))
     return _for_trace(trace, missed)
 

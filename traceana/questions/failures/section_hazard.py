@@ -97,10 +97,12 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
     pairs = ((rows[0], rows[-1]), (ordered[0], ordered[-1]))
     first, last = next((pair for pair in pairs if _are_apart(*pair)), pairs[0])
     apart = _are_apart(first, last)
-    compared = "not distinguishable from that"
+    compared, ratios = "not distinguishable from that", ""
     if apart:
         ratio = first["hazard_per_h"] / last["hazard_per_h"]
         compared = f"{three_digits(ratio)} times that"
+        ends = first["ci_low"] / last["ci_high"], first["ci_high"] / last["ci_low"]
+        ratios = f": {digits_range(*ends)} times by the limits of both intervals"
     when, later = (
         f"from {duration(row['from_s'])} on"
         if row["to_s"] is None
@@ -114,7 +116,7 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
     return Finding(
         f"{cohort.title}: {cohort.noun} fail at {three_digits(first['hazard_per_h'])} per hour "
         f"{first_n} {when} of runtime. This is {compared} {later}, "
-        f"{three_digits(last['hazard_per_h'])} per hour {last_n}.",
+        f"{three_digits(last['hazard_per_h'])} per hour {last_n}{ratios}.",
         heading=f"{cohort.title}: the failure rate {when} of runtime is {compared} {later}",
         is_null=not apart,
         is_description=True,

@@ -20,6 +20,7 @@ from traceana.tables.formatting import (
     in_sentence,
     listed,
     p_equals,
+    plural,
     ratio,
     three_digits,
     three_digits_range,
@@ -124,7 +125,10 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         "paradox)."
         for row in opposite.iter_rows(named=True)
     ]
-    together = " ".join(_together(row) for row in model.joint.drop_nulls("pvalue").to_dicts())
+    of_one = terms.filter(pl.col("ci_low") <= 1, pl.col("ci_high") >= 1)["feature"]
+    unclear = of_one.str.strip_suffix(" doubled").to_list()
+    joint = model.joint.drop_nulls("pvalue").to_dicts()
+    together = " ".join(_together(row, unclear) for row in joint)
     note = pl.col("note").str
     other = _listed(
         inconclusive=tested.filter(~significant, pl.col("vif") < COLLINEAR),
@@ -135,7 +139,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     fitted = (
         f"the model is fitted to {fit['n']:,} {'watched' if cohort.horizon_s else 'ended'} "
         f"{cohort.noun} ({fit['failures']:,} failed; {fit['n_excluded']:,} excluded), "
-        f"{tested.height} tests adjusted by Holm"
+        f"{plural(tested.height, 'test')} adjusted by Holm"
     )
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
     of_model = f"model of failure ({cohort.counted}): {text}"
@@ -186,15 +190,17 @@ def _listed(**others: pl.DataFrame) -> str:
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def _together(row: dict[str, Any]) -> str:
-    """State the test of collinear features together."""
+def _together(row: dict[str, Any], unclear: list[str]) -> str:
+    """State the test of collinear features together, and whose own interval contains 1."""
     p, verdict = p_equals(row["pvalue"]), "show no association together"
     if row["pvalue"] < _ALPHA:
         p, verdict = f"{p}, {row['df']} df", "are together associated with failure"
-    return (
-        f"collinear features {row['features']} {verdict} ({p}); the features are not "
-        "distinguishable where their own intervals contain 1."
-    )
+    names = [name.removesuffix(" doubled") for name in row["features"].split(", ")]
+    alike = [in_sentence(name) for name in names if name in unclear]
+    apart = "the interval of each excludes 1" if not alike else "which of them is not certain"
+    if 0 < len(alike) < len(names):
+        apart = f"that of {listed(alike)} alone is not certain"
+    return f"collinear features {listed(map(in_sentence, names))} {verdict} ({p}); {apart}."
 
 
 def _times(odds_ratio: float) -> str:

@@ -33,7 +33,7 @@ from traceana.stats.arguments import (
 )
 from traceana.stats.arrays import Floats
 from traceana.stats.distributions.families import FAMILIES
-from traceana.stats.distributions.goodness import hill
+from traceana.stats.distributions.goodness import Tail, hill
 from traceana.stats.distributions.likelihood import make_sample
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.permutation import (
@@ -190,6 +190,9 @@ def _compare(
 
 
 _MOST_POINTS: Final = 100_000
+_MANY_UNITS: Final = 30
+_FEW_OF_UNIT: Final = 3
+"""Values of a unit in the tail, in fewer than so many units, above which intervals cover less."""
 
 
 @returns(EmpiricalDistribution)
@@ -309,10 +312,19 @@ def tail_index(
         else:
             names = ("k", "threshold", "tail_index", "ci_low", "ci_high")
             row |= zip(names, vars(tail).values(), strict=True)
-            if of is not None and np.isnan(tail.low):
-                row["note"] = "tail equivalent to fewer than two units of equal size: no interval"
+            if of is not None:
+                row["note"] = _note_units(tail, of[x > tail.threshold])
         rows.append(row)
     return pl.DataFrame(rows, schema=schema_of(TailIndex)).fill_nan(None)
+
+
+def _note_units(tail: Tail, units: NDArray[np.int64], /) -> str | None:
+    if np.isnan(tail.low):
+        return "tail equivalent to fewer than two units of equal size: no interval"
+    effective = effective_clusters(np.ones(len(units)), units)
+    if effective < _MANY_UNITS and tail.k > _FEW_OF_UNIT * effective:
+        return f"as of fewer than {_MANY_UNITS} equal units: the interval may be too narrow"
+    return None
 
 
 def read_values(

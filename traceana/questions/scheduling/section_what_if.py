@@ -200,7 +200,9 @@ def _of_deadlines(trace: Trace, met: pl.DataFrame) -> str:
     met_by = (
         f"{trace.label}: policy {best} meets {share(most)} of the deadlines, {worst} {share(least)}"
     )
-    return Finding(f"{met_by} (simulated; n = {n:,}).", heading=met_by)
+    generated = trace.manifest.tables["training_plans"].generated
+    drawn = "; the deadlines were drawn at random" * generated
+    return Finding(f"{met_by} (simulated{drawn}; n = {n:,}).", heading=met_by)
 
 
 SECTION = Section(

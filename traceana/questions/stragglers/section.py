@@ -162,7 +162,7 @@ def _details(trace: Trace, result: StragglerResult) -> list[Block]:
         result_table(
             jobs, StragglerJobs, columns=_JOBS, caption=f"Cost of stragglers, by job. {name}"
         ),
-        _episodes(result, name, workers.clock(trace)),
+        *_episodes(result, name, workers.clock(trace)),
         *_levels(result, f"{name}. Medians: {workers.batch_time_unit(trace)}"),
     ]
 
@@ -199,16 +199,16 @@ def _definitions() -> str:
     )
 
 
-def _episodes(result: StragglerResult, name: str, time: str) -> Block:
+def _episodes(result: StragglerResult, name: str, time: str) -> list[Block]:
     if result.episodes.is_empty():
+        # of jobs that cannot be analyzed the finding states why
         n_analyzed = result.jobs["n_episodes"].count()
-        return Text("No straggler episode was found." if n_analyzed else _unknown(result.jobs))
+        return [Text("No straggler episode was found.")] if n_analyzed else []
     rows = result.episodes.sort(*workers.JOB_ORDER, "onset_s", "worker_id")
     in_steps = {"onset_s": "Onset", "end_s": "End", "duration_s": "Duration"}
     headings = {} if time == "time_s" else {k: f"{v} ({time})" for k, v in in_steps.items()}
-    return result_table(
-        rows, Episodes, columns=_EPISODES, headings=headings, caption=f"Straggler episodes. {name}"
-    )
+    caption = f"Straggler episodes. {name}"
+    return [result_table(rows, Episodes, columns=_EPISODES, headings=headings, caption=caption)]
 
 
 def _levels(result: StragglerResult, name: str) -> list[Block]:
@@ -216,22 +216,20 @@ def _levels(result: StragglerResult, name: str) -> list[Block]:
     rows = result.levels.sort(order, descending=[False, False, True])
     slow = (pl.col("is_slow") | pl.col("is_slower")).fill_null(value=False)
     waited = "Waited for: fraction of the waiting time in which the worker is the slowest."
+    others = f"Levels of the {'' if rows.filter(slow).is_empty() else 'other '}workers"
     blocks: list[Block] = []
     for some, what, folded in (
         (slow, "Workers slower than their peers beyond noise", False),
-        (~slow, "Levels of the other workers", True),
+        (~slow, others, True),
     ):
         if (table := rows.filter(some)).height:
             caption = f"{what}. {waited} {name}"
             blocks.append(
                 result_table(table, Levels, caption=caption, folded=folded, columns=_LEVELS)
             )
-    if not rows.filter(slow).is_empty():
-        return blocks
-    none = "No worker is slower than its peers beyond noise."
-    if result.jobs["n_episodes"].null_count() == result.jobs.height:
-        none = "Inconclusive: a worker slower than its peers is within the noise of the job."
-    return [Text(none), *blocks]
+    if rows.filter(slow).is_empty() and result.jobs["n_episodes"].count():
+        blocks.insert(0, Text("No worker is slower than its peers beyond noise."))
+    return blocks
 
 
 def _unknown(jobs: pl.DataFrame) -> str:

@@ -459,7 +459,8 @@ def _facts(trace: Trace) -> list[tuple[str, str]]:
         facts.append(("Median wait", "" if wait is None else duration(wait)))
     median = row["runtime_s_median"]
     name = "Median runtime so far" if none_ended else "Median runtime"
-    facts.append((name, "" if median is None else duration(median)))
+    missing = " (short jobs are missing)" * trace.manifest.is_left_truncated
+    facts.append((name, "" if median is None else f"{duration(median)}{missing}"))
     return [(name, value) for name, value in facts if value]
 
 
@@ -477,8 +478,8 @@ def _allocated(trace: Trace) -> list[tuple[str, str]]:
 
 def _period(trace: Trace) -> str:
     """Return the observation window: dates where times are absolute, else its length."""
-    first, last = trace.manifest.window_start_s, trace.manifest.window_end_s
-    if first is None or last is None or last - first < _SHORTEST_S:
+    first, last = trace.once(window_of) or (0.0, 0.0)
+    if last - first < _SHORTEST_S:
         return ""
     if not trace.manifest.absolute_times:
         return duration(last - first)

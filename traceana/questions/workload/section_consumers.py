@@ -345,7 +345,7 @@ def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
         if table.height:
             table = table.drop_nulls([name, "median_wait_s"])
             table = table.filter(pl.col("jobs") >= FEWEST_WAITS)
-        if table.height > 1:
+        if table.height > 1 and table["median_wait_s"].max():
             row = table.sort("median_wait_s", descending=True).row(0, named=True)
             group, wait = row[name], duration(row["median_wait_s"])
             named = f"{name} {group}"
@@ -371,7 +371,7 @@ def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
         f"percentile is {duration(whole['p90_wait_s'])}{stretched}.{pending}{longest}",
         effect=whole["median_wait_s"],
         n=whole["jobs"],
-        heading=f"{title}: the median job waited {duration(whole['median_wait_s'])}",
+        heading=f"{title}: the median job{started} waited {duration(whole['median_wait_s'])}",
     )
 
 
