@@ -218,7 +218,8 @@ def influence_error(x: Floats, y: Floats, clusters: Integers, method: str, /) ->
     """Standard error of Pearson's or Spearman's r on Fisher's scale, for many clusters.
 
     The infinitesimal jackknife (Efron, 1982, chapter 6): sqrt(m / (m - 1) sum of U_g^2) / (1 -
-    r^2), U_g the summed influence of cluster g over n. NaN for a constant.
+    r^2), U_g the summed influence of cluster g over n. NaN for a constant. For Spearman's r, x and
+    y are mean ranks.
     """
     n = len(x)
     if method == "pearson":
@@ -226,17 +227,16 @@ def influence_error(x: Floats, y: Floats, clusters: Integers, method: str, /) ->
         squares, changes = [np.mean(a * a), np.mean(b * b)], [a * a, b * b]
         moment, change = np.mean(a * b), a * b
     else:
-        x_order, y_order = (
-            np.unique(part, return_inverse=True, return_counts=True)[1:] for part in (x, y)
-        )
-        (a, x_ties), (b, y_ties) = _middle_ranks(*x_order), _middle_ranks(*y_order)
+        keys = [(2 * ranks).astype(np.int64) for ranks in (x, y)]  # ranks are multiples of 1/2
+        a, b = ((ranks - (n + 1) / 2) / n for ranks in (x, y))
+        x_ties, y_ties = (np.bincount(key)[key] / n for key in keys)
         squares = [(1 - np.mean(ties**2)) / 12 for ties in (x_ties, y_ties)]
         changes = [
             square - (ties**2 - np.mean(ties**2)) / 4
             for square, ties in zip(squares, (x_ties, y_ties), strict=True)
         ]
         moment = np.mean(a * b)
-        change = a * b + _above(*x_order, b) + _above(*y_order, a) - 2 * moment
+        change = a * b + _above(keys[0], b) + _above(keys[1], a) - 2 * moment
     if not min(squares) > 0:
         return float("nan")
     scale = np.sqrt(squares[0] * squares[1])
@@ -317,14 +317,8 @@ def _centered_ranks(counts: Integers) -> Floats:
     return ranks
 
 
-def _middle_ranks(at: Integers, often: Integers) -> tuple[Floats, Floats]:
-    """Return the centered mean ranks over n, and the fraction of rows with each row's value."""
-    ranks, ties = _centered_ranks(often) / len(at), often / len(at)
-    return ranks[at], ties[at]
-
-
-def _above(at: Integers, often: Integers, other: Floats) -> Floats:
-    """Return the sum of `other` over rows of higher rank, and half of equal rank, divided by n."""
-    sums = np.bincount(at, other, len(often))
-    above: Floats = (sums[::-1].cumsum()[::-1] - sums / 2)[at] / len(at)
+def _above(key: Integers, other: Floats) -> Floats:
+    """Return the sum of `other` over rows of higher key, and half of equal key, divided by n."""
+    sums = np.bincount(key, other)
+    above: Floats = (sums[::-1].cumsum()[::-1] - sums / 2)[key] / len(key)
     return above

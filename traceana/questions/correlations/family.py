@@ -98,8 +98,11 @@ def of_pair(
         return lines
     clusters: Clusters | None = None
     pvalues: dict[Key, float] = {}
+    values = {method: (x, y) for level, method in asked if level == "row"}
+    if "spearman" in values:
+        values["spearman"] = _ranks(pair[0], x, ranks), _ranks(pair[1], y, ranks)
     if codes is not None:
-        clusters = _in_clusters(x, y, [code[keep] for code in codes], asked, rng)
+        clusters = _in_clusters(x, y, [code[keep] for code in codes], asked, values, rng=rng)
         pvalues = clusters.pvalues
     elif points.height >= MIN_POINTS:
         pvalues = group_mean_pvalues(x, y, [key for key in asked if key[0] != "row"], rng=rng)
@@ -107,10 +110,7 @@ def of_pair(
         if level != "row":
             line.update(_of_group_means(points, level, method, clusters, pvalues))
             continue
-        values = (x, y)
-        if method == "spearman":
-            values = _ranks(pair[0], x, ranks), _ranks(pair[1], y, ranks)
-        line.update(_of_rows(*values, method, clusters, confidence=confidence, rng=rng))
+        line.update(_of_rows(*values[method], method, clusters, confidence=confidence, rng=rng))
     return lines
 
 
@@ -152,9 +152,15 @@ def number_clusters(
 
 
 def _in_clusters(
-    x: Floats, y: Floats, codes: Sequence[Integers], asked: Sequence[Key], rng: np.random.Generator
+    x: Floats,
+    y: Floats,
+    codes: Sequence[Integers],
+    asked: Sequence[Key],
+    values: dict[str, tuple[Floats, Floats]],
+    *,
+    rng: np.random.Generator,
 ) -> Clusters:
-    """Compute the errors over rows and the tests of each (level, method)."""
+    """Compute the errors over rows, of these values, and the tests of each (level, method)."""
     clusters, cells = codes
     n, m = (int(np.count_nonzero(np.bincount(code))) for code in codes)
     effective = effective_clusters(np.ones(len(x)), clusters)
@@ -169,10 +175,9 @@ def _in_clusters(
             level == "row" or effective_clusters(scored[0] ** 2, clusters) >= MIN_DECIDING
         ):
             pvalues[level, method] = sign_flip_pvalue(*scored, clusters, rng=rng)
-    methods = [method for level, method in asked if level == "row"]
-    many = {method for method in methods if n > m and method != "kendall"}
-    errors = jackknife_errors(x, y, cells, [name for name in methods if name not in many])
-    errors |= {method: influence_error(x, y, clusters, method) for method in many}
+    many = {method for method in values if n > m and method != "kendall"}
+    errors = jackknife_errors(x, y, cells, [name for name in values if name not in many])
+    errors |= {method: influence_error(*values[method], clusters, method) for method in many}
     return Clusters(n, df, effective, errors, pvalues)
 
 

@@ -33,7 +33,7 @@ from traceana.questions.failures.tables import FailureModel, GroupTests, Runtime
 from traceana.stats.intervals import VarianceShare, variance_share
 from traceana.stats.multiplicity import conclude
 from traceana.stats.survival import leave_out_cells
-from traceana.store.frames import collect, reduce_frame
+from traceana.store.frames import collect
 from traceana.tables.declare import declared, schema_of
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import in_sentence, listed, sparkline
@@ -141,7 +141,7 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         cluster=cluster,
     )
     comparisons, odds = {}, None
-    present = {*stated["status"].cast(pl.String)} if by and not cohort.horizon_s else ()
+    present = {*stated["status"].cast(pl.String).unique()} if by and not cohort.horizon_s else ()
     for status in (status for status in COMPARED if status in present):
         ran = stated.filter(pl.col("entry_s") == 0, status=status)
         with _noting(notes, f"Runtimes of {status} {cohort.noun} are not compared"):
@@ -372,6 +372,17 @@ def incidence_difference(
 
 _PARTS: Final = 16
 """Bars of a sparkline."""
+_OF_NODES: Final = (
+    "gpu_type",
+    "queue",
+    "user",
+    "status",
+    "end_reason",
+    "gpus",
+    "runtime_s",
+    "end_s",
+)
+"""Columns by which nodes are compared."""
 NODES_NEED: Final = ({"jobs": ("status",)},)
 """What a trace needs; that its jobs have a node is seen in the rows."""
 
@@ -395,23 +406,23 @@ def compare_nodes(trace: Trace, /) -> NodesFound | None:
             return None
         jobs = _with_machine(jobs, trace.rows("instances"))
     ended = jobs.filter(nw.col("status").cast(nw.String).is_in(["completed", "failed"]))
-    counts = reduce_frame(ended, (), n=nw.len(), known=nw.col(name).count()).row(0)
-    if not counts[1]:
+    has = {*ended.collect_schema().names()}
+    rows = collect(ended.select([name for name in (name, *_OF_NODES) if name in has]))
+    if not rows[name].count():
         return None
-    nodes = node_failures(ended.to_native(), node=name)
-    trend = _trend(ended, name) if "end_s" in manifest.tables["jobs"].columns else {}
-    return NodesFound(nodes, trend, *counts)
+    trend = _trend(rows, name) if "end_s" in has else {}
+    return NodesFound(node_failures(rows, node=name), trend, rows.height, rows[name].count())
 
 
-def _trend(ended: nw.LazyFrame[Any], node: str) -> dict[str, str]:
+def _trend(ended: pl.DataFrame, node: str) -> dict[str, str]:
     """Return the failures of each node in equal parts of the time, as a sparkline."""
-    time = nw.col("end_s")
-    first, last = reduce_frame(ended, (), first=time.min(), last=time.max()).row(0)
+    time = pl.col("end_s")
+    first, last = ended.select(time.min(), last=time.max()).row(0)
     if first is None or first == last:
         return {}
-    failed = ended.filter(nw.col("status").cast(nw.String) == "failed").select(node, "end_s")
-    part = ((pl.col("end_s") - first) / (last - first) * _PARTS).cast(pl.Int64).clip(0, _PARTS - 1)
-    rows = collect(failed.to_native()).drop_nulls()
+    part = ((time - first) / (last - first) * _PARTS).cast(pl.Int64).clip(0, _PARTS - 1)
+    failed = ended.filter(pl.col("status").cast(pl.String) == "failed").select(node, "end_s")
+    rows = failed.drop_nulls()
     of = rows.select(pl.col(node).cast(pl.String).str.split(","), part=part).explode(node)
     return {
         str(name): sparkline(np.bincount(parts["part"], minlength=_PARTS).tolist())
