@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import polars as pl
@@ -190,3 +191,26 @@ def test_lists_of_nodes(text: str, hosts: list[str]) -> None:
 def test_a_list_in_any_order_has_as_many_nodes(numbers: list[int]) -> None:
     names = [f"gpu{number:03d}" for number in numbers]
     assert expand_hosts(f"gpu[{','.join(name[3:] for name in names)}]") == names
+
+
+@pytest.mark.parametrize(("old", "first_day"), [(1, 10), (300, 0)])
+def test_the_window_of_an_export_begins_with_its_first_end(
+    write: Write, tmp_path: Path, old: int, first_day: int
+) -> None:
+    """Few jobs of the days before it ended in it: an export. As many as later: a whole log."""
+    day = dt.timedelta(days=1)
+    begin = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+    rows = []
+    for job in range(old + 300):
+        submit = begin + (job * 10 / old if job < old else 10 + (job - old) / 30) * day
+        end = max(submit, begin + 10 * day) + dt.timedelta(hours=1)
+        times = {"Submit": submit, "Start": submit, "End": end}
+        rows.append(
+            record(
+                JobID=str(job), **{name: f"{at:%Y-%m-%dT%H:%M:%S}" for name, at in times.items()}
+            )
+        )
+    read(write("log.txt", sacct(*rows)), tmp_path)
+    first = open_store(tmp_path / "store").manifest("log").window_start_s
+    stated = begin + first_day * day + dt.timedelta(hours=1 if first_day else 0)
+    assert first == stated.timestamp()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -13,10 +14,12 @@ from traceana.ingesters import add_table
 from traceana.ingesters.ingestion import store_frames
 from traceana.page.blocks import Table
 from traceana.page.finding import Finding
-from traceana.questions.failures import section_nodes
+from traceana.questions.failures import section as section_outcomes
+from traceana.questions.failures import section_model, section_nodes
 from traceana.questions.workload import section_consumers
 from traceana.questions.workload.analyze_consumers import describe_consumers
 from traceana.store import open_store
+from traceana.tables.formatting import three_digits
 
 PLANTED = Planted(
     jobs=4_000, nodes=20, top_user=True, idle_user=True, timeouts=True, requeued=40, cancelled=30
@@ -160,3 +163,48 @@ def test_an_account_that_wastes_memory_is_an_alert_with_its_hours() -> None:
         "bio": 540,
         "core": 180,
     }
+
+
+def jobs_of_three_types(n: int = 12_000) -> pl.DataFrame:
+    """The third type fails twice as often, for each of 40 users, one of whom has most of the jobs.
+
+    The type with most jobs, the reference of the model, is not the one that fails least.
+    """
+    draw = np.random.default_rng(3)
+    kinds = draw.choice(["a100", "h100", "v100"], n, p=[0.5, 0.3, 0.2])
+    user = np.where(draw.random(n) < 0.8, 0, draw.integers(1, 40, n))
+    of_user = np.append(1.0, draw.lognormal(0, 0.3, 39))[user]
+    rate = of_user * np.select([kinds == "v100", kinds == "a100"], [0.2, 0.1], 0.08)
+    rows = pl.DataFrame(
+        {
+            "job_id": [str(job) for job in range(n)],
+            "user": [f"u{code}" for code in user],
+            "gpu_type": kinds,
+            "gpus": draw.choice([1.0, 2.0, 4.0], n),
+            "submit_s": np.sort(draw.uniform(0, 60 * 86_400, n)),
+            "runtime_s": 600.0,
+            "status": np.where(draw.random(n) < rate, "failed", "completed"),
+        }
+    )
+    return rows.with_columns(start_s=pl.col("submit_s"))
+
+
+def test_a_type_that_fails_more_is_an_alert_beside_one_that_fails_less() -> None:
+    jobs = jobs_of_three_types()
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    found = [one for one in section_consumers.build([trace]).findings if "as often as on" in one]
+    failed = dict(jobs.group_by("gpu_type").agg((pl.col("status") == "failed").mean()).iter_rows())
+    times = three_digits(failed["v100"] / failed["a100"])
+    assert failed["h100"] < failed["a100"]
+    assert [one.alert.partition(" (")[0] for one in found if isinstance(one, Finding)] == [
+        f"frames: jobs on v100 fail {times} times as often as on a100"
+    ]
+
+
+def test_no_test_is_inconclusive_beside_odds_that_are_certain() -> None:
+    jobs = jobs_of_three_types()
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    model = section_model.build([trace])
+    assert any("the odds of failure of jobs with GPU type v100" in one for one in model.findings)
+    texts = [str(one) for one in section_outcomes.build([trace]).findings]
+    assert not [one for one in texts if "does not differ significantly by GPU type" in one]

@@ -179,3 +179,28 @@ def test_of_times_behind_a_barrier_the_page_concludes_nothing(tmp_path: Path) ->
     measured = text.partition("## Simulations")[0]
     for concluded in ("within the noise", "beyond noise.", "explains", "Levels of the other"):
         assert concluded not in measured
+
+
+def test_a_slow_host_and_a_worker_that_ends_early_are_results(tmp_path: Path) -> None:
+    """Each worker of host n1 takes 7 % longer, worker 9 of n2 20 %; worker 12 ends at step 149."""
+    draw = np.random.default_rng(4)
+    step, worker = (axis.ravel() for axis in np.indices((300, 16)))
+    factor = np.select([worker // 4 == 1, worker == 9], [1.07, 1.2], 1.0)
+    samples = pl.DataFrame(
+        {
+            "job_id": "job42",
+            "worker_id": worker.astype(str),
+            "host": np.char.add("n", (worker // 4).astype(str)),
+            "step": step,
+            "batch_time": factor * draw.lognormal(0, 0.02, step.size),
+        }
+    ).filter((pl.col("worker_id") != "12") | (pl.col("step") < 150))
+    page = build_report(
+        {"worker_samples": samples}, out=tmp_path / "out", only="stragglers", formats="md"
+    ).read_text("utf-8")
+    results = page.partition("### Main results")[2].partition("\n## ")[0]
+    assert "All 4 workers of host n1 in job42 are slower than their peers beyond noise" in results
+    assert "1 worker ended before the job: worker 12 of job42" in results
+    assert "(ended early: no value after step 149, the last 50 % of the job)" in results
+    for host in ("n0", "n2", "n3"):
+        assert f"workers of host {host}" not in page

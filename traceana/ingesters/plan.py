@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import shutil
 import tomllib
 from contextlib import ExitStack
@@ -57,6 +58,11 @@ _NOT_STATED: Final = frozenset(
 _CLOCK: Final = ("submit_s", "start_s", "end_s")
 UNIX_S: Final = 631_152_000  # 1990
 """No trace's own clock is that far from its start."""
+_OF_WHAT_LASTED: Final = ("sacct", "kubectl")
+_DAY_S: Final = 86_400
+_FEW: Final = 0.2
+"""Readers of exports that list what had not ended when they begin; submissions a day before the
+first end, of those a day since, below which the window of such an export begins with it."""
 _SCRATCH: Final = ".update"
 """Folder for the rows of new files until they are merged."""
 
@@ -396,7 +402,7 @@ def describe_trace(
     ]
     derived: dict[str, Any] = {
         "title": name,
-        "window_start_s": min(times) + 0.0 if times else None,
+        "window_start_s": max(min(times) + 0.0, _first_listed(mapping, folder)) if times else None,
         "window_end_s": max(times) if times else None,
         "absolute_times": bool(times) and min(times) >= UNIX_S,
     }
@@ -416,6 +422,33 @@ def describe_trace(
             for entry in ledger.entries
         },
     )
+
+
+def _first_listed(mapping: Mapping, folder: Path) -> float:
+    """Return the first end of an export's jobs if few are of the time before; else -infinity.
+
+    Of the time before it begins, an export has only what had not ended, however old.
+    """
+    if mapping.reader not in _OF_WHAT_LASTED or "jobs" not in mapping.tables:
+        return -math.inf
+    submit, end = pl.col("submit_s"), pl.col("end_s").min()
+    row = (
+        pl.scan_parquet(folder / "jobs.parquet")
+        .select(
+            first=submit.min(),
+            last=submit.max(),
+            end=end,
+            early=(submit < end).sum(),
+            late=(submit >= end).sum(),
+        )
+        .collect()
+        .row(0, named=True)
+    )
+    if row["first"] is None or row["end"] is None or row["end"] - row["first"] < _DAY_S:
+        return -math.inf
+    before, since = row["end"] - row["first"], row["last"] - row["end"]
+    few = row["early"] * since < _FEW * row["late"] * before
+    return float(row["end"]) if few else -math.inf
 
 
 def check_facts(mapping: Mapping, old: Manifest | None, /) -> None:

@@ -150,7 +150,8 @@ class Manifest:
     failure_statuses, failure_definition
         Statuses that count as a failure, and why.
     window_start_s, window_end_s, window
-        Observation window; ``stated`` or ``derived`` from the first and last time.
+        Observation window; ``stated``, or ``derived`` from the first and last time; that of an
+        export of Slurm or Kubernetes begins with its first end, if few earlier jobs are listed.
     capacity
         Machines by group (a value of the column ``cluster``, or ``all``), as ``[trace.capacity]``
         of a mapping states them.
@@ -211,6 +212,11 @@ class Manifest:
         """Column of the independent unit: as stated, else the user, else the account."""
         of_accounts = self.has("jobs", ("account",)) and not self.has("jobs", ("user",))
         return self.independent_unit or ("account" if of_accounts else "user")
+
+    @property
+    def lists_from_window(self) -> bool:
+        """Whether all jobs submitted in the window are listed, not just from its first end."""
+        return self.window == "stated" or not self.lists_only_survivors
 
     @property
     def selection(self) -> str:

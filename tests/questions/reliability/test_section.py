@@ -189,3 +189,27 @@ def test_a_machine_that_one_null_log_in_twenty_has_is_no_alert(
     assert f"worst ({worst})" in found
     assert isinstance(found, Finding)
     assert bool(found.alert) == is_alert
+
+
+def test_the_faults_of_an_outage_are_no_second_alert(tmp_path: Path) -> None:
+    """20 nodes run jobs all the time, but in a day and a half from hour 731 on, when all fail."""
+    hours = [hour for hour in range(1440) if not 731 <= hour < 767]
+    jobs = pl.DataFrame({"hour": hours}).join(pl.DataFrame({"node": range(20)}), how="cross")
+    jobs = jobs.select(
+        job_id=pl.format("{}-{}", "hour", "node"),
+        user=pl.format("u{}", pl.col("node") % 7),
+        submit_s=pl.col("hour") * 3600.0,
+        start_s=pl.col("hour") * 3600.0,
+        runtime_s=pl.lit(3590.0),
+        end_s=pl.col("hour") * 3600.0 + 3590,
+        end_reason=pl.when(pl.col("hour") == 730).then(pl.lit("NODE_FAIL")).otherwise(pl.lit("OK")),
+        status=pl.when(pl.col("hour") == 730).then(pl.lit("failed")).otherwise(pl.lit("completed")),
+        NodeList=pl.format("n{}", "node"),
+    )
+    columns = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != "NodeList")
+    mapping = f'[trace]\nkeep = ["NodeList"]\n[jobs]\n{columns}'
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
+    trace = traceana.open_store(tmp_path).trace("mine")
+    found = [one for one in section.build([trace]).findings if "began within 1 h" in one]
+    assert [str(one).partition("; ")[2] for one in found] == ["an outage begins then."]
+    assert not [one for one in found if isinstance(one, Finding) and (one.alert or one.may_lead)]

@@ -11,8 +11,14 @@ from traceana.page.finding import Finding
 from traceana.questions.failures.analyze import Outcomes, fit_failure_model
 from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.model import REVERSED
-from traceana.questions.failures.tables import FailureOdds, GroupTests, RuntimePairs
+from traceana.questions.failures.tables import (
+    FailureOdds,
+    GroupTests,
+    OddsRatios,
+    RuntimePairs,
+)
 from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE, adjust_pvalues
+from traceana.tables.declare import schema_of
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     duration,
@@ -31,6 +37,7 @@ from traceana.tables.formatting import (
 if TYPE_CHECKING:
     from traceana.cohorts.cohort import Cohort
 
+_ALPHA: Final = 0.05
 _NOTICED: Final = 1.1
 """Rows of a group, ratio of failure rates, and its standard errors over rows, from which a
 difference is stated."""
@@ -71,7 +78,10 @@ def findings_of(cohort: Cohort, outcomes: Outcomes, tests: pl.DataFrame, /) -> l
             findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.")
         # Cohen's limits call rates negligible whose odds are not: the model has those
         verdict = test["conclusion"]
-        if verdict != NEGLIGIBLE and not (ratio_of_rates and verdict == INCONCLUSIVE):
+        decided = ratio_of_rates or (
+            _odds(cohort).filter(pl.col("pvalue_adjusted") < _ALPHA, feature=key_heading(by)).height
+        )
+        if verdict != NEGLIGIBLE and not (decided and verdict == INCONCLUSIVE):
             findings += _tested(cohort, what, group, test)
     if outcomes.horizon is not None:
         named = [_median(row, by, cohort) for row in _largest(outcomes.runtimes.groups, by)]
@@ -137,21 +147,20 @@ def _ratio_of_rates(rates: pl.DataFrame, by: str, cohort: Cohort) -> str:
     return f"{text}{_opposite(cohort, by, {high[by], low[by]})}."
 
 
+def _odds(cohort: Cohort) -> pl.DataFrame:
+    """Return the odds ratios of failure at equal features; empty without a model."""
+    model, _ = cohort.trace.once(fit_failure_model)
+    return pl.DataFrame(schema=schema_of(OddsRatios)) if model is None else model.odds_ratios
+
+
 def _opposite(cohort: Cohort, by: str, pair: set[str]) -> str:
     """Return whether the order of two groups reverses at equal features (Simpson's paradox)."""
-    model, _ = cohort.trace.once(fit_failure_model)
-    if model is None:
-        return ""
-    terms = model.odds_ratios.filter(
-        pl.col("level").is_in(pair) & pl.col("reference").is_in(pair),
-        feature=key_heading(by),
-        note=REVERSED,
-    )
-    names = model.odds_ratios["feature"].unique(maintain_order=True)
-    others = [
-        in_sentence(name.removesuffix(" doubled")) for name in names if name != key_heading(by)
-    ]
-    return f", but less often with equal {listed(others)}" if terms.height else ""
+    odds, own = _odds(cohort), key_heading(by)
+    both = pl.col("level").is_in(pair) & pl.col("reference").is_in(pair)
+    names = odds["feature"].unique(maintain_order=True)
+    others = [in_sentence(name.removesuffix(" doubled")) for name in names if name != own]
+    reversed_ = odds.filter(both, feature=own, note=REVERSED).height
+    return f", but less often with equal {listed(others)}" if reversed_ else ""
 
 
 def _tested(cohort: Cohort, what: str, group: str, test: dict[str, Any]) -> list[str]:

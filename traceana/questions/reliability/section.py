@@ -27,6 +27,7 @@ from traceana.questions.reliability.tables import (
     MachineReliability,
     ReliabilityResult,
 )
+from traceana.questions.trends.capacity import trends_of
 from traceana.stats.intervals import negative_binomial_tail
 from traceana.store import Trace
 from traceana.tables.formatting import (
@@ -126,13 +127,19 @@ def _together(trace: Trace, window_s: tuple[float, float]) -> Finding | None:
     if n < _FEWEST_TOGETHER or chance >= _ALPHA:
         return None
     what = f"{n:,} of {plural(len(starts), 'fault')} began within 1 h, from {clock(first)}"
+    within_hour = pl.col("start_s").is_between(first - _HOUR_S, first + 2 * _HOUR_S)
+    is_outage = trace.has("jobs", ("start_s",)) and (
+        trace.once(trends_of).outages.filter(within_hour).height > 0
+    )
+    then = "; an outage begins then" if is_outage else ""  # which has an alert
     return Finding(
-        f"{trace.label}: {what} (mean: {three_digits(rate)} an hour).",
+        f"{trace.label}: {what} (mean: {three_digits(rate)} an hour){then}.",
         effect=n / len(starts),
         n=len(starts),
         cost_jobs=n,
         heading=f"{trace.label}: {what}",
-        alert=f"{trace.label}: {what}",
+        alert="" if is_outage else f"{trace.label}: {what}",
+        is_description=is_outage,
     )
 
 

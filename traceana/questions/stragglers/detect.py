@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import chain
@@ -140,7 +140,14 @@ _SCHEMAS: Final[dict[str, dict[str, Any]]] = {
 
 
 def assemble(
-    part: Part, worker_name: str, rules: Rules, slow_level: float, /, *, with_ratios: bool
+    part: Part,
+    worker_name: str,
+    rules: Rules,
+    slow_level: float,
+    written: Callable[[float], str],
+    /,
+    *,
+    with_ratios: bool,
 ) -> Frames:
     """Return the frames of a part, sorted; the ratios to the peers are empty if not requested."""
     of_block = partial(_of_block, rules=rules, slow_level=slow_level, with_ratios=with_ratios)
@@ -199,7 +206,7 @@ def assemble(
     unknown = pl.col("is_slow", "is_slower", "lost_fraction", "saved", "n_episodes")
     ended_early = pl.format(
         "ended early: no value after {}, the last {} % of the job",
-        pl.col("last_s").map_elements(clock, pl.String),
+        pl.col("last_s").map_elements(written, pl.String),
         (100 * pl.col("missing_end")).round(0).cast(pl.Int64),
     )
     levels = levels.join(
@@ -208,9 +215,9 @@ def assemble(
         pl.when(~as_one).then(unknown).name.keep(),
         note=_first(
             (~has_values, "no value"),
+            (pl.col("missing_end") >= VANISHED, ended_early),
             (as_one, CANNOT_TELL),
             (pl.col("n_workers") == 1, "one worker has no peers"),
-            (pl.col("missing_end") >= VANISHED, ended_early),
             (pl.col("changes"), "slow in a part of the job only (drift or long episode)"),
             (pl.col("median") == 0, "the worker's median is 0; episodes are undefined"),
             (pl.col("ratio_to_peers").is_null(), "the peers' median is 0; the ratio is undefined"),
@@ -417,6 +424,8 @@ def detect_stragglers(
     refuse_clash(names, set(chain(*(table.columns() for table in StragglerResult.tables.values()))))
     roles = {"time": time, "worker": worker}
     frame = open_frame(samples, keys=(*names, time, worker), measures={"value": value}, roles=roles)
+    in_seconds = time.endswith("_s") or frame.collect_schema()[time].is_temporal()
+    written = clock if in_seconds else f"{time} {{:,.12g}}".format
     frame = with_seconds(frame, time)
     keys = names or (_ALL,)
     if not names:
@@ -432,7 +441,7 @@ def detect_stragglers(
             coming = reader.submit(next, reading, None)
             n_samples += int(part.workers["n_samples"].to_numpy().sum())
             keep = n_samples <= RATIOS_KEPT
-            parts.append(assemble(part, worker, rules, slow_level, with_ratios=keep))
+            parts.append(assemble(part, worker, rules, slow_level, written, with_ratios=keep))
     frames = {
         name: pl.concat([part[name] for part in parts]).select(*names, *table.columns())
         for name, table in StragglerResult.tables.items()

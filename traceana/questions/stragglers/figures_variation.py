@@ -316,8 +316,8 @@ def describe_straggler_attributes(result: AttributeResult, *, job: object = None
         return "No attribute explains the slowness."
     row = table.row(0, named=True)
     return (
-        f"{row['attribute']} {row['group']} explains {share(row['explained'])} of the slowdown "
-        f"and costs {share(row['gain'])} of the job's time."
+        f"{row['attribute']} {row['group']} explains {share(row['explained'])} of the slowdown; "
+        f"as fast as the others it would save {share(row['gain'])} of the job's time."
     )
 
 

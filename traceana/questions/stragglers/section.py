@@ -34,6 +34,8 @@ _MAX_DRAWN: Final = 2
 _NAMED: Final = 3
 _COSTLY: Final = 0.01
 """Workers in a finding; fraction of a job's time from which a worker is an alert."""
+_LONG_BEFORE: Final = 0.2
+"""Fraction of a job, at its end, without a worker from which this may be a main result."""
 _MAX_FILES: Final = 12
 MAX_ROWS: Final = 10
 _SLOWDOWN: Final = ("slowdown", "slowdown_iterations", "slowdown_noise")
@@ -66,7 +68,11 @@ def build(traces: Sequence[Trace]) -> Content:
         what = f"Slowdown by stragglers{some}"
         lead += (largest_of_traces(jobs, "slowdown", StragglerJobs, _LEAD, what),)
     weighted = {trace: _weighted(trace, rows) for trace, rows in jobs.items()}
-    of_each = [_findings(trace, rows, results[trace].levels) for trace, rows in weighted.items()]
+    of_each = [
+        _findings(trace, rows, levels) + _slow_groups(trace, levels) + _ended(trace, levels)
+        for trace, rows in weighted.items()
+        for levels in [results[trace].levels]
+    ]
     # the first of each trace before the second ones
     findings = [finding for same in zip_longest(*of_each) for finding in same if finding]
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
@@ -296,7 +302,7 @@ def _longer(job: dict[str, Any], word: str = " longer") -> str:
 
 
 def _costliest(levels: pl.DataFrame, name: str) -> tuple[str, str, float]:
-    """Return the slower and the ended workers, the costliest as an alert, and what it costs."""
+    """Return the slower workers, the costliest as an alert, and what it costs."""
     slower = levels.filter("is_slower").sort("saved", "ratio_to_peers", descending=True)
     text, alert, saved = "", "", 0.0
     if slower.height:
@@ -323,13 +329,48 @@ def _costliest(levels: pl.DataFrame, name: str) -> tuple[str, str, float]:
                 f"{three_digits(first['ratio_to_peers'])} times as slow as its peers and costs "
                 f"{share(saved)} of the job's time"
             )
-    ended = levels.filter(pl.col("note").str.starts_with("ended early"))
-    for row in ended.head(1).rows(named=True):
-        text += (
-            f"{plural(ended.height, 'worker')} ended before the job, such as worker "
-            f"{row['worker_id']} of {row['job_id']} ({row['note']})."
-        )
     return text.rstrip(), alert, saved
+
+
+def _ended(trace: Trace, levels: pl.DataFrame) -> list[Finding]:
+    """Name the worker that ended first before its job; the cost is the part of workers' time."""
+    part = pl.col("last_s") / pl.max("last_s").over("job_id")
+    early = pl.col("note").str.starts_with("ended early")
+    ended = levels.with_columns(lost=1 - part).filter(early).sort("lost", descending=True)
+    if ended.is_empty():
+        return []
+    row, lost = ended.row(0, named=True), sum(ended["lost"]) / levels.height
+    of = f"{plural(ended.height, 'worker')} ended before the job"
+    heading = f"{trace.label}: {of}" + (", such as" if ended.height > 1 else ":")
+    heading += f" worker {row['worker_id']} of {row['job_id']}"
+    return [
+        Finding(
+            f"{heading} ({row['note']}).",
+            heading=heading,
+            cost_jobs=lost,
+            is_description=row["lost"] < _LONG_BEFORE,
+        )
+    ]
+
+
+def _slow_groups(trace: Trace, levels: pl.DataFrame) -> list[Finding]:
+    """Name the groups, such as hosts, of which every worker is slower than its peers."""
+    findings = []
+    of_job, slow = ("job_id", "worker_id"), pl.col("is_slower").fill_null(value=False)
+    for name in workers.attribute_columns(trace) if levels.filter(slow).height > 1 else ():
+        member = trace.scan("worker_samples").select(*of_job, name).drop_nulls().unique().collect()
+        groups = levels.join(member, on=of_job).group_by("job_id", name, maintain_order=True)
+        counted = groups.agg(n=pl.len(), slow=slow.sum(), ratio=pl.median("ratio_to_peers")).filter(
+            pl.col("n") > 1, pl.col("n") == pl.col("slow")
+        )
+        for row in counted.sort("ratio", descending=True).head(_NAMED).iter_rows(named=True):
+            text = (
+                f"{trace.label}: all {row['n']} workers of {name} {row[name]} in {row['job_id']} "
+                f"are slower than their peers beyond noise: {three_digits(row['ratio'])} times"
+            )
+            lost = (1 - 1 / row["ratio"]) * row["n"] / levels.height  # of the workers' time
+            findings.append(Finding(f"{text} (median).", heading=text, n=row["n"], cost_jobs=lost))
+    return findings
 
 
 SECTION = Section(

@@ -221,12 +221,12 @@ def clock_name(manifest: Manifest, /) -> str | None:
 def _without_survivors(jobs: IntoFrame, manifest: Manifest) -> tuple[IntoFrame, int, float]:
     """Return the jobs submitted from when all are listed, the number of the others, and that time.
 
-    All are from the first end of a trace that lists only survivors, and from the beginning of a
-    stated window: of earlier jobs a log has only those that were not yet over.
+    All are from the first end of a trace that lists only survivors, and from the beginning of
+    another window: of earlier jobs a log has only those that were not yet over.
     """
-    if manifest.window == "stated" and manifest.has("jobs", ("submit_s",)):
+    if manifest.lists_from_window and manifest.has("jobs", ("submit_s",)):
         return _split_at(jobs, float(manifest.window_start_s or 0.0))
-    if not (manifest.lists_only_survivors and manifest.has("jobs", ("submit_s", "end_s"))):
+    if not manifest.has("jobs", ("submit_s", "end_s")):
         return jobs, 0, 0.0
     rows, submitted = nw.from_native(jobs).lazy(), nw.col("submit_s")
     firsts = {"ended": nw.col("end_s").min(), "submitted": submitted.min()}

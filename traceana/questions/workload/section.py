@@ -352,7 +352,7 @@ def _repeats(traces: Sequence[Trace]) -> list[Text]:
 
 def _survivors(load: _Load) -> str:
     manifest, row = load.trace.manifest, load.results.summary.row(0, named=True)
-    if manifest.window == "stated":
+    if manifest.lists_from_window:
         return (
             f"{load.results.survivors:,} of {row['jobs']:,} {manifest.tables['jobs'].unit_noun} "
             "were submitted before the observation window. They are listed because they were not "
@@ -512,8 +512,8 @@ def _top_finding(loads: list[_Load]) -> str:
         top = f"n = {row['n']:,}"
         for other in () if sizes.since is None else sizes.since["fraction_of_top_1_percent"]:
             if other is not None:
-                stated = load.trace.manifest.window == "stated"
-                since = "were submitted before the window" if stated else _BEFORE_ENDS
+                listed_from = load.trace.manifest.lists_from_window
+                since = "were submitted before the window" if listed_from else _BEFORE_ENDS
                 top += f"; {share(other)} without the {load.results.survivors:,} that {since}"
         part = share(row["fraction_of_top_1_percent"])
         parts.append(f"{part} in {load.title} ({top})")

@@ -412,6 +412,8 @@ def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | N
         return None
     most = table.sort("ended", descending=True).head(_NAMED)
     low, *_, high = most.sort("own_failure_rate").rows(named=True)
+    if high["gpu_type"] != (usual := most.row(0, named=True))["gpu_type"]:
+        low = usual  # the model's odds are against it
     excess = high["own_failure_rate"] - low["own_failure_rate"]
     if excess < (_HIGHER - 1) * low["own_failure_rate"] or not excess:
         return None
