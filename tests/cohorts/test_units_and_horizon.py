@@ -19,6 +19,7 @@ from traceana.questions.failures.analyze import (
     incidence_difference,
 )
 from traceana.questions.failures.hazards import overall_failure
+from traceana.questions.failures.section import build as outcomes_section
 from traceana.questions.failures.section_competing_risks import build
 from traceana.questions.failures.section_model import build as model_section
 from traceana.questions.runtimes.analyze import median_above
@@ -40,13 +41,38 @@ def test_without_users_the_units_are_blocks_of_days(tmp_path: Path) -> None:
     submit = day * DAY_S + rng.uniform(0, DAY_S, 1000)
     jobs = pl.DataFrame({
         "job_id": [f"j{i}" for i in range(1000)], "submit_s": submit, "start_s": submit,
-        "end_s": submit + runtime, "runtime_s": runtime, "status": "completed", "gpus": 1.0,
+        "end_s": submit + runtime, "runtime_s": runtime, "gpus": 1.0,
+        "status": ["failed", "completed", "completed", "completed"] * 250,
     })  # fmt: skip
     cohort = form_cohort(trace_of(jobs, tmp_path))
     assert cohort.cluster == BLOCK
     assert cohort.block_s == DAY_S
     assert cohort.rows[BLOCK].n_unique() == 40
     assert "40 blocks of 1 d" in cohort.independence
+    # a limit of the intervals stands beside the finding
+    limitations = outcomes_section([cohort.trace]).limitations
+    assert limitations.endswith(
+        "Fewer than 60 days, or shorter units, may hide their dependence, so intervals may be too "
+        "narrow."
+    )
+
+
+@pytest.mark.parametrize("of_days", [True, False])
+def test_days_that_differ_beside_users_are_a_limit(of_days: bool, tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(2), 3600
+    day, user = rng.integers(0, 90, n), rng.integers(0, 60, n)
+    level = rng.normal(size=90)[day] if of_days else rng.normal(size=60)[user]
+    submit = day * DAY_S + rng.uniform(0, DAY_S, n)
+    jobs = pl.DataFrame({
+        "job_id": [f"j{i}" for i in range(n)], "user": [f"u{one}" for one in user],
+        "submit_s": submit, "start_s": submit, "end_s": submit + 60, "runtime_s": 60.0,
+        "status": np.where(level + rng.normal(size=n) < -1, "failed", "completed"), "gpus": 1.0,
+    })  # fmt: skip
+    cohort = form_cohort(trace_of(jobs, tmp_path))
+    assert cohort.cluster == "user"
+    limit = "Rows of one day are alike beyond their user, so intervals may be too narrow."
+    assert cohort.doubt == limit * of_days
+    assert outcomes_section([cohort.trace]).limitations.endswith(limit) is of_days
 
 
 @pytest.fixture
@@ -187,9 +213,8 @@ def test_collinear_features_lead_with_what_they_do_together(tmp_path: Path) -> N
          "end_s": start + 60, "runtime_s": 60.0, "status": np.where(fails, "failed", "completed")}
     )  # fmt: skip
     first, *_ = model_section([trace_of(jobs, tmp_path)]).findings
-    assert "CPUs doubled, Memory (GiB) doubled are together associated with failure (p < 0.001" in (
-        str(first)
-    )
+    assert "CPUs and memory (GiB) are together associated with failure (p < 0.001" in str(first)
+    assert str(first).endswith("which of them is not certain.")
     assert "only together" in getattr(first, "heading", "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 from traceana.cohorts.observation import Observation, observe
@@ -16,7 +17,8 @@ from traceana.cohorts.tasks import (
     task_times,
 )
 from traceana.schema import STATUSES
-from traceana.stats.time_blocks import MIN_BLOCKS, time_blocks
+from traceana.stats.arrays import Floats, Integers
+from traceana.stats.time_blocks import MIN_BLOCKS, TimeBlocks, time_blocks
 from traceana.tables.formatting import duration, plural
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ _UNUSED: Final = (
 """Columns of jobs that no analysis of a cohort reads."""
 GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")
 """Columns of few values by which rows are grouped, in the order of preference."""
+_BESIDE: Final = 0.3
 _OWN_UNIT: Final = "job {}"
 """Unit of a row that has no value of the independent unit."""
 
@@ -89,7 +92,7 @@ class Cohort:
     block_s: float | None = None
     """Length of the blocks of time, if they are the unit."""
     block_note: str | None = None
-    """Why intervals over these blocks, or without them, are uncertain."""
+    """Why intervals over these blocks, without them, or over other units are uncertain."""
     horizon_s: float | None = None
     """Runtime by which a row failed (status failed) or not (status completed)."""
 
@@ -118,6 +121,14 @@ class Cohort:
         with_runtime = pl.col("status").cast(pl.String).filter(pl.col("runtime_s").is_not_null())
         present = self.rows.select(with_runtime.unique()).to_series()
         return tuple(status for status in STATUSES if status in events and status in present)
+
+    @property
+    def doubt(self) -> str:
+        """Why its intervals may be too narrow, as a sentence; empty if nothing is known."""
+        why = self.block_note
+        if self.cluster is None:
+            why = "rows are treated as independent: intervals are likely too narrow"
+        return f"{why[0].upper()}{why[1:].replace(': ', ', so ', 1)}." if why else ""
 
     @property
     def independence(self) -> str:
@@ -199,9 +210,7 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
     times = trace.once(instance_times)
     begun = pl.coalesce("first_s", "open_first_s", "task_start_s")
     start = times.tasks.lazy().select(begun).collect().to_series()
-    length, why = None, None
-    if cluster is None:
-        rows, cluster, length, why = _with_blocks(rows, start)
+    rows, cluster, length, why = _with_blocks(rows, start, cluster)
     n_with_runtime = rows["runtime_s"].count()
     note = sample_note(trace)
     definition = (
@@ -242,13 +251,11 @@ def _jobs(trace: Trace) -> Cohort:
     rows = rows.with_columns(watched_s=pl.lit(observation.end_s, pl.Float64) - begun)
     definition = f"Published definition, used where it is named: {manifest.failure_definition}"
     definition *= {*manifest.failure_statuses} != {"failed"}
-    length, why = None, None
-    if cluster is None:
-        times = [pl.col(name) for name in ("submit_s", "start_s") if name in rows.columns]
-        first = rows.select(pl.coalesce(*times, pl.lit(None, pl.Float64))).to_series()
-        if observation.start_s is not None:  # rows of before are seen because they lasted
-            first = first.clip(observation.start_s)
-        rows, cluster, length, why = _with_blocks(rows, first)
+    times = [pl.col(name) for name in ("submit_s", "start_s") if name in rows.columns]
+    first = rows.select(pl.coalesce(*times, pl.lit(None, pl.Float64))).to_series()
+    if observation.start_s is not None:  # rows of before are seen because they lasted
+        first = first.clip(observation.start_s)
+    rows, cluster, length, why = _with_blocks(rows, first, cluster)
     return Cohort(
         trace,
         task_title(trace),
@@ -278,17 +285,25 @@ def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]
 
 
 def _with_blocks(
-    rows: pl.DataFrame, times: pl.Series
+    rows: pl.DataFrame, times: pl.Series, cluster: str | None
 ) -> tuple[pl.DataFrame, str | None, float | None, str | None]:
-    """Add blocks of time, long enough for runtimes and failures; their column, length and note."""
+    """Add blocks of time, long enough for runtimes and failures, where rows have no other unit.
+
+    Returns the rows, the column of their unit, the length of a block, and a note.
+    """
     if not times.count():
-        return rows, None, None, None
+        return rows, cluster, None, None
     failed = rows["status"].cast(pl.String) == "failed"
     length = "duration_s" if "duration_s" in rows.columns else "runtime_s"
     at = times.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    both = [
-        time_blocks(at, outcome.cast(pl.Float64).to_numpy()) for outcome in (rows[length], failed)
-    ]
+    outcomes = [outcome.cast(pl.Float64).to_numpy() for outcome in (rows[length].rank(), failed)]
+    both = [time_blocks(at, outcome) for outcome in outcomes]
+    if cluster is not None:
+        unit = (rows[cluster].rank("dense") - 1).to_numpy().astype(np.int64)
+        parts = zip(outcomes, both, strict=True)
+        apart = any(_differ_by_day(outcome, unit, blocks) for outcome, blocks in parts)
+        why = f"rows of one day are alike beyond their {cluster}: intervals may be too narrow"
+        return rows, cluster, None, why if apart else None
     found = max(both, key=lambda outcome: outcome.length_s)
     note = found.note or next((outcome.note for outcome in both if outcome.note), None)
     if found.n_blocks < MIN_BLOCKS:
@@ -298,6 +313,21 @@ def _with_blocks(
     row_blocks = pl.select(pl.int_range(rows.height, dtype=pl.Int64) + found.n_blocks).to_series()
     blocks = row_blocks.zip_with(code < 0, code).alias(BLOCK)
     return rows.with_columns(blocks), BLOCK, found.length_s, note
+
+
+def _differ_by_day(values: Floats, unit: Integers, blocks: TimeBlocks) -> bool:
+    """Return whether variances over units and blocks are well above that over units alone.
+
+    Those of both are added, and that of their combinations subtracted (Cameron, Gelbach and Miller,
+    JBES 29, 2011).
+    """
+    used = (blocks.code >= 0) & ~np.isnan(values)
+    if blocks.n_blocks < MIN_BLOCKS or not used.any():
+        return False
+    rest, of, day = values[used] - values[used].mean(), unit[used], blocks.code[used]
+    codes = (of, day, np.unique(of * blocks.n_blocks + day, return_inverse=True)[1])
+    units, days, both = (float((np.bincount(code, rest) ** 2).sum()) for code in codes)
+    return days - both > _BESIDE * units
 
 
 def _groups(rows: pl.DataFrame, name: str) -> bool:

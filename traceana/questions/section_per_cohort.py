@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from traceana.cohorts.cohort import Cohort, form_cohort
@@ -21,6 +22,13 @@ def build_per_cohort(
     end_imputation: str = "drop",
 ) -> Content:
     """Build the content of each trace's cohort, under a heading with its title."""
-    cohorts = (form_cohort(trace, end_imputation=end_imputation) for trace in traces)
-    parts = ((f"{cohort.title}: {cohort.noun}", build(cohort)) for cohort in cohorts)
-    return join_parts(opening, parts)
+    cohorts = [form_cohort(trace, end_imputation=end_imputation) for trace in traces]
+    contents = [build(cohort) for cohort in cohorts]
+    headings = (f"{cohort.title}: {cohort.noun}" for cohort in cohorts)
+    joined = join_parts(opening, zip(headings, contents, strict=True))
+    doubts = [
+        f"{f'{cohort.title}: ' * (len(cohorts) > 1)}{cohort.doubt}"
+        for cohort, content in zip(cohorts, contents, strict=True)
+        if content.findings and cohort.doubt
+    ]
+    return replace(joined, limitations=" ".join(filter(None, [joined.limitations, *doubts])))
