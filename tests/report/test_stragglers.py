@@ -204,3 +204,17 @@ def test_a_slow_host_and_a_worker_that_ends_early_are_results(tmp_path: Path) ->
     assert "(ended early: no value after step 149, the last 50 % of the job)" in results
     for host in ("n0", "n2", "n3"):
         assert f"workers of host {host}" not in page
+
+
+def test_a_worker_slower_by_a_thousandth_is_not_named(tmp_path: Path) -> None:
+    draw = np.random.default_rng(2)
+    step, worker = (axis.ravel() for axis in np.indices((2000, 8)))
+    samples = pl.DataFrame({"job_id": "a", "worker_id": worker.astype(str), "step": step})
+    times = np.where(worker == 3, 1.004, 1.0) * draw.lognormal(0, 0.01, step.size)
+    samples = samples.with_columns(batch_time=times)
+    assert detect_stragglers(samples, time="step").levels["is_slower"].to_list().count(True) == 1
+    page = build_report(
+        {"worker_samples": samples}, out=tmp_path / "out", only="stragglers", formats="md"
+    ).read_text("utf-8")
+    assert "Main results" not in page
+    assert "1 worker is slower" not in page

@@ -213,3 +213,21 @@ def test_the_faults_of_an_outage_are_no_second_alert(tmp_path: Path) -> None:
     found = [one for one in section.build([trace]).findings if "began within 1 h" in one]
     assert [str(one).partition("; ")[2] for one in found] == ["an outage begins then."]
     assert not [one for one in found if isinstance(one, Finding) and (one.alert or one.may_lead)]
+
+
+def test_a_class_of_faults_that_rises_is_an_alert_and_a_constant_one_is_not(tmp_path: Path) -> None:
+    """The density of class nic is proportional to time: 1, 3 and 5 ninths of it in each third."""
+    draw = np.random.default_rng(6)
+    day = np.concatenate([100 * np.sqrt(draw.random(90)), 100 * draw.random(90)])
+    log = pl.DataFrame({"start_s": day * DAY, "class": ["nic"] * 90 + ["gpu"] * 90})
+    log = log.with_columns(
+        machine_id=pl.format("m{}", pl.Series(draw.integers(0, 60, 180))),
+        end_s=pl.col("start_s") + 3600.0,
+    )
+    traceana.add_table(log, trace="mine", table="faults", store=tmp_path, mapping=MAPPING)
+    content = section.build([traceana.open_store(tmp_path).trace("mine")])
+    first, _, last = np.histogram(day[:90], 3, (0, 100))[0]
+    found = [one for one in content.findings if isinstance(one, Finding) and "third" in one]
+    assert [one.alert for one in found] == [
+        f"Our cluster: faults of class nic rise from {first} to {last} by thirds of the window"
+    ]

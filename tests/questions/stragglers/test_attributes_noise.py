@@ -59,3 +59,19 @@ def test_the_table_of_groups_has_none_that_chance_explains(tmp_path: Path) -> No
         listed[name] = [tuple(row[1:3]) for table in of_groups for row in table.rows]
     assert listed["noise"] == []
     assert ("host", "2") in listed["slow"]
+
+
+def test_a_host_is_not_slow_because_one_worker_of_it_is() -> None:
+    """Every worker of host 7 takes 8 % longer, and worker 5 of host 1 alone 15 %."""
+    rng = np.random.default_rng(4)
+    worker, time = (axis.ravel() for axis in np.indices((32, 400)))
+    factor = np.select([worker // 4 == 7, worker == 5], [1.08, 1.15], 1.0)
+    rows = pl.DataFrame({"job_id": "a", "worker_id": worker, "time_s": 10.0 * time}).with_columns(
+        host=pl.Series(worker // 4), batch_time=factor * rng.lognormal(0, 0.02, time.size)
+    )
+    found = straggler_attributes(rows, attributes="host").attributes
+    host = found.filter(attribute="host").row(0, named=True)
+    assert host["pvalue"] <= 0.01
+    assert host["explained"] == pytest.approx(found["explained"][0], abs=0.01)
+    assert not found["explains"].any()
+    assert not host["note"].startswith("its groups differ")

@@ -31,6 +31,7 @@ from traceana.questions.reliability.tables import (
     JobFaults,
     ReliabilityResult,
 )
+from traceana.questions.trends.drift import WEEK, slope_over_time
 from traceana.stats.arguments import (
     MOST_RESAMPLES,
     as_generator,
@@ -40,6 +41,7 @@ from traceana.stats.arguments import (
 )
 from traceana.stats.arrays import Floats
 from traceana.stats.intervals import dispersion_index, rate_interval
+from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.time_blocks import DAY_S
 from traceana.store import Trace
 from traceana.store.frames import collect, open_frame
@@ -315,6 +317,12 @@ def faults_of_jobs(
 
 NEEDS: Final = ({"faults": ("machine_id", "start_s")}, {"jobs": ("end_reason", "end_s", "status")})
 _FEWEST: Final = 3  # faults of a scheduler's log below which nothing is reported
+_FEWEST_OF_TREND: Final = 10
+_TRENDS: Final = {
+    "class": pl.String,
+    **dict.fromkeys(("first", "middle", "last"), pl.Int64),
+    "pvalue": pl.Float64,
+}
 
 
 def faults_of(trace: Trace, /) -> pl.LazyFrame:
@@ -377,6 +385,26 @@ def job_failures_of(
 ) -> JobFailureResult:
     """Return :func:`job_failure_interval` of a trace."""
     return job_failure_interval(faults_of(trace), machines, **_options(trace, total_machines))
+
+
+def fault_trends(trace: Trace, by: str, window_s: tuple[float, float], /) -> pl.DataFrame:
+    """Return [class, first, middle, last, pvalue] of classes: their faults by third of the window.
+
+    p is that of the slope of the faults of a day over time, adjusted (Holm) over the classes.
+    """
+    name, days = pl.col(by).cast(pl.String) if by else pl.lit(""), np.diff(window_s)[0] / DAY_S
+    rows = faults_of(trace).select(name.alias("class"), "start_s").drop_nulls().collect()
+    found = []
+    for (kind,), faults in rows.group_by("class", maintain_order=True):
+        start_s = faults["start_s"].to_numpy()
+        thirds, daily = (np.histogram(start_s, n, window_s)[0] for n in (3, math.ceil(days)))
+        if daily.sum() >= _FEWEST_OF_TREND:
+            weeks = np.arange(len(daily)) / WEEK
+            *_, p, _ = slope_over_time(weeks, daily.astype(float), np.zeros(len(daily), int))
+            found.append((kind, *thirds.tolist(), p))
+    frame = pl.DataFrame(found, schema=_TRENDS, orient="row")
+    adjusted = adjust_pvalues(frame["pvalue"].to_numpy(), method="holm")
+    return frame.with_columns(pvalue=pl.Series(adjusted, dtype=pl.Float64).fill_nan(None))
 
 
 def group_column(trace: Trace, /) -> str:

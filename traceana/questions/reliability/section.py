@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.reliability.jobs import (
     NEEDS,
+    fault_trends,
     faults_of,
     group_column,
     is_known,
@@ -67,8 +68,10 @@ _REPAIR: Final = ("mttr_s", "median_s", "downtime_s", "availability")
 _SHOWN: Final = ("n", "machines_failed", "rate", "ci_low", "ci_high", *_REPAIR)
 _VAGUE: Final = 100  # ratio of the ends of an interval from which a rate is no main result
 _MOST_OFFENDERS: Final = 20
+_NOTICED: Final = 0.05
 _ALARMING: Final = 0.01
-"""Adjusted p below which a machine is an alert, as a node with more failures is."""
+"""Adjusted p below which a trend is stated; a machine, or a class, is an alert, as a node with more
+failures is."""
 _NAMED: Final = 3
 
 
@@ -109,6 +112,7 @@ def _trace(trace: Trace) -> Content:
         _together(trace, result.window_s),
         _rate(result, title),
         _offenders(result, title),
+        *_trends(trace, by, result.window_s),
         _job(jobs.intervals, total, title),
     )
     return Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS)
@@ -216,6 +220,25 @@ def _offenders(result: ReliabilityResult, title: str) -> str:
             f"{listed(clustered)}"
         )
     return Finding(f"{text}.", alert=alert, machine=name, cost_jobs=excess)
+
+
+def _trends(trace: Trace, by: str, window_s: tuple[float, float]) -> Iterator[Finding]:
+    """State the classes of faults that become more or less frequent; the former are alerts."""
+    for row in fault_trends(trace, by, window_s).filter(pl.col("pvalue") < _NOTICED).to_dicts():
+        first, middle, last = row["first"], row["middle"], row["last"]
+        of = f" of class {row['class']}" * bool(row["class"])
+        verb = "rise" if last > first else "fall"
+        what = f"{trace.label}: faults{of} {verb} from {first:,} to {last:,}"
+        yield Finding(
+            f"{what} between the first and the last third of the window ({middle:,} in the second; "
+            f"slope over days: adjusted {p_equals(row['pvalue'])}).",
+            cost_jobs=max(last - first, 0),
+            certainty="estimated",
+            alert=f"{what} by thirds of the window"
+            if last > first and row["pvalue"] < _ALARMING
+            else "",
+            heading=what,
+        )
 
 
 def _job(intervals: pl.DataFrame, total: int, title: str) -> str:

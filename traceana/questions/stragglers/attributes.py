@@ -310,7 +310,8 @@ def _choose(rows: list[dict[str, Any]], min_explained: float) -> None:
         for row in rows:
             row["note"] = "no group explains enough of the slowdown"
             pvalue, explained = row.get("pvalue"), row.get("explained")
-            if pvalue and pvalue <= _CLEAR and explained:
+            of_one = rows[0].get("explained") or 0  # a worker that is slow alone is not its group
+            if pvalue and pvalue <= _CLEAR and explained and of_one < _SAME * explained:
                 row["note"] = (
                     f"its groups differ (p = {pvalue:.2g}); the slowest explains "
                     f"{100 * explained:.0f} % of what lasts"

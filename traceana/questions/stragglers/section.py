@@ -34,6 +34,8 @@ _MAX_DRAWN: Final = 2
 _NAMED: Final = 3
 _COSTLY: Final = 0.01
 """Workers in a finding; fraction of a job's time from which a worker is an alert."""
+_LEAST: Final = 1.01
+"""Ratio to its peers from which a slower worker is named; the table has all."""
 _LONG_BEFORE: Final = 0.2
 """Fraction of a job, at its end, without a worker from which this may be a main result."""
 _MAX_FILES: Final = 12
@@ -303,7 +305,8 @@ def _longer(job: dict[str, Any], word: str = " longer") -> str:
 
 def _costliest(levels: pl.DataFrame, name: str) -> tuple[str, str, float]:
     """Return the slower workers, the costliest as an alert, and what it costs."""
-    slower = levels.filter("is_slower").sort("saved", "ratio_to_peers", descending=True)
+    slower = levels.filter("is_slower", pl.col("ratio_to_peers") >= _LEAST)
+    slower = slower.sort("saved", "ratio_to_peers", descending=True)
     text, alert, saved = "", "", 0.0
     if slower.height:
         first, *_ = rows = slower.head(_NAMED).rows(named=True)
@@ -356,7 +359,8 @@ def _ended(trace: Trace, levels: pl.DataFrame) -> list[Finding]:
 def _slow_groups(trace: Trace, levels: pl.DataFrame) -> list[Finding]:
     """Name the groups, such as hosts, of which every worker is slower than its peers."""
     findings = []
-    of_job, slow = ("job_id", "worker_id"), pl.col("is_slower").fill_null(value=False)
+    of_job = ("job_id", "worker_id")
+    slow = (pl.col("is_slower") & (pl.col("ratio_to_peers") >= _LEAST)).fill_null(value=False)
     for name in workers.attribute_columns(trace) if levels.filter(slow).height > 1 else ():
         member = trace.scan("worker_samples").select(*of_job, name).drop_nulls().unique().collect()
         groups = levels.join(member, on=of_job).group_by("job_id", name, maintain_order=True)
