@@ -171,21 +171,23 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     )
     shares = dict(result.select("kind", "fraction_of_all").iter_rows())
     said = {
-        "useful": f"went to completed {cohort.noun}",
+        "useful": f"to completed {cohort.noun}",
         "repeated": f"to unsuccessful ones after which the user started {cohort.noun} of the same "
         "name",
         "lost": f"to {'other ' if shares['repeated'] else ''}unsuccessful {cohort.noun}",
         "unfinished": "to those without an end state",
     }
     parts = {kind: f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]}
+    first = next(iter(parts))
+    parts[first] = parts[first].replace(" to ", " went to ", 1)
     of = f"{trace.label}: of {hours_text(total)} GPU-hours"
     open_ended, useful = shares["unfinished"] or 0.0, shares["useful"] or 0.0
     if open_ended < _MOSTLY:
+        done = share(useful) if useful else "none"
         finding = Finding(
             f"{of} {listed(list(parts.values()))}.",
             effect=useful,
-            heading=f"{trace.label}: {share(useful)} of the GPU-hours went to completed "
-            f"{cohort.noun}",
+            heading=f"{trace.label}: {done} of the GPU-hours went to completed {cohort.noun}",
             is_description=True,
         )
         return finding, block

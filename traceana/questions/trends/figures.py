@@ -10,6 +10,7 @@ from traceana.drawing.labels import Percent, as_dates, place_legend, use_dates
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
+from traceana.tables.formatting import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -168,7 +169,7 @@ def plot_cluster_utilization(
 def describe_cluster_utilization(utilization: pl.DataFrame) -> str:
     """Return one sentence on the GPUs for the caption."""
     row = utilization.row(0, named=True)
-    return f"{row['gpus']:,.5g} GPUs; {100 * (row['allocated'] or 0):.0f} % allocated."
+    return f"{plain(row['gpus'])} GPUs; {100 * (row['allocated'] or 0):.0f} % allocated."
 
 
 def describe_trends(trends: pl.DataFrame) -> str:

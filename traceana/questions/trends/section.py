@@ -38,6 +38,7 @@ from traceana.tables.formatting import (
     fraction_range,
     hours_text,
     listed,
+    plain,
     plural,
     share,
     three_digits,
@@ -136,7 +137,7 @@ def _trace(trace: Trace) -> Content:
         )
     if found.cpus is not None:
         cpus, allocated, source = found.cpus
-        text = f"{share(allocated)} of {cpus:,.6g} CPUs ({source}) were allocated in the mean"
+        text = f"{share(allocated)} of {plain(cpus)} CPUs ({source}) were allocated in the mean"
         findings.append(Finding(f"{title}: {text}.{others}", effect=allocated, certainty=certainty))
     blocks = tuple(_blocks(found, trace))
     return Content(tuple(findings), blocks, (gallery,), _LIMITATIONS)
@@ -234,8 +235,8 @@ def _allocated(capacity: pl.DataFrame, source: str) -> tuple[str, str, float]:
         by_type = ", ".join(f"{row['gpu_type']} {share(row['allocated'] or 0)}" for row in types)
         by_type = f" (allocated by type: {by_type})"
     text = (
-        f"of {hours_text(of_all['gpu_hours'])} GPU-hours of {of_all['gpus']:,.5g} GPUs ({source}), "
-        f"{listed(parts)}{by_type}."
+        f"of {hours_text(of_all['gpu_hours'])} GPU-hours of {plain(of_all['gpus'])} GPUs "
+        f"({source}), {listed(parts)}{by_type}."
     )
     heading = f"{share(of_all['allocated'] or 0)} of the GPUs were allocated"
     return text, heading, of_all["allocated"]

@@ -52,6 +52,7 @@ from traceana.tables.formatting import (
     in_sentence,
     listed,
     p_equals,
+    plain,
     plural,
     share,
     three_digits,
@@ -61,6 +62,8 @@ from traceana.tables.formatting import (
 _ALPHA: Final = 0.05
 _HOUR_S: Final = 3600
 _MOST_GROUPS: Final = 20
+_CONCENTRATED: Final = 0.1
+"""Fraction of the GPU-hours in the largest 1 % of the jobs from which that may lead the page."""
 _FEWEST_JOBS: Final = 100  # below, 1 % of the jobs is less than one
 _SUMMARY: Final = (
     "jobs",
@@ -495,13 +498,13 @@ def _size_finding(loads: list[_Load]) -> str:
         if not hours and (of_cpus := load.trace.once(cpu_hours_of)):
             size = f"{hours_text(of_cpus)} CPU-hours"
         elif gpus is not None:
-            size += f", median {'1 GPU' if gpus == 1 else f'{gpus:,.3g} GPUs'}"
+            size += f", median {'1 GPU' if gpus == 1 else f'{plain(gpus)} GPUs'}"
         parts.append(f"{load.title}: {plural(row['jobs'], 'job')}, {size}")
     return f"{'; '.join(parts)}."
 
 
 def _top_finding(loads: list[_Load]) -> str:
-    parts, short = [], []
+    parts, short, most = [], [], 0.0
     for load in loads:
         sizes = load.results.concentration
         if sizes is None or sizes.total["gini"].item() is None:
@@ -515,6 +518,7 @@ def _top_finding(loads: list[_Load]) -> str:
                 listed_from = load.trace.manifest.lists_from_window
                 since = "were submitted before the window" if listed_from else _BEFORE_ENDS
                 top += f"; {share(other)} without the {load.results.survivors:,} that {since}"
+        most = max(most, row["fraction_of_top_1_percent"])
         part = share(row["fraction_of_top_1_percent"])
         parts.append(f"{part} in {load.title} ({top})")
         short.append(f"{part} ({load.trace.label})")
@@ -523,6 +527,7 @@ def _top_finding(loads: list[_Load]) -> str:
     return Finding(
         f"Of the GPU-hours, the largest 1 % of the GPU jobs use {listed(parts)}.",
         heading=f"The largest 1 % of GPU jobs use {listed(short)} of the GPU-hours",
+        is_description=most < _CONCENTRATED,
     )
 
 
