@@ -162,6 +162,25 @@ def _blocks(found: Found, trace: Trace) -> Iterator[Block]:
         folded=found.trends.height > _MOST_OPEN,
     )
     yield from _capacity_blocks(found, trace)
+    yield from _idle_blocks(found, title)
+    if found.changes.height:
+        left = {"start_s", "level", "level_rest"}  # the sentences have them
+        names = ("user", "job_name", "queue")
+        left |= {name for name in names if not found.changes[name].count()}
+        yield result_table(
+            found.changes,
+            LevelChanges,
+            caption=f"Changes of level of comparable jobs. {title}",
+            columns=[name for name in found.changes.columns if name not in left],
+            null=dict.fromkeys(names, ""),
+        )
+    if found.drift.height:
+        caption = f"Drift of comparable jobs: linear change per week. {title}"
+        yield result_table(found.drift, Drift, caption=caption)
+
+
+def _idle_blocks(found: Found, title: str) -> Iterator[Block]:
+    """Yield the tables of outages and of idle nodes."""
     if found.outages.height:
         lost = ("start_s", "end_s", "gpu_hours_lost", "jobs_lost", "pvalue")
         yield result_table(
@@ -179,20 +198,6 @@ def _blocks(found: Found, trace: Trace) -> Iterator[Block]:
             caption=f"Nodes that ran no job, while others did. {title}",
             columns=[name for name in idle.columns if name not in left and idle[name].count()],
         )
-    if found.changes.height:
-        left = {"start_s", "level", "level_rest"}  # the sentences have them
-        names = ("user", "job_name", "queue")
-        left |= {name for name in names if not found.changes[name].count()}
-        yield result_table(
-            found.changes,
-            LevelChanges,
-            caption=f"Changes of level of comparable jobs. {title}",
-            columns=[name for name in found.changes.columns if name not in left],
-            null=dict.fromkeys(names, ""),
-        )
-    if found.drift.height:
-        caption = f"Drift of comparable jobs: linear change per week. {title}"
-        yield result_table(found.drift, Drift, caption=caption)
 
 
 def _capacity_blocks(found: Found, trace: Trace) -> Iterator[Block]:
