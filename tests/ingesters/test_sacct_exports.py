@@ -214,3 +214,16 @@ def test_the_window_of_an_export_begins_with_its_first_end(
     first = open_store(tmp_path / "store").manifest("log").window_start_s
     stated = begin + first_day * day + dt.timedelta(hours=1 if first_day else 0)
     assert first == stated.timestamp()
+
+
+def test_the_window_of_a_few_jobs_begins_with_the_first(write: Write, tmp_path: Path) -> None:
+    """Two jobs ran for days before the others were submitted."""
+    days = [("1", 0, 9), ("2", 1, 9), ("3", 8, 9), ("4", 8.5, 9)]
+    begin = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+    rows = []
+    for job, submit, end in days:
+        times = {"Submit": submit, "Start": submit, "End": end}
+        at = {name: begin + day * dt.timedelta(days=1) for name, day in times.items()}
+        rows.append(record(JobID=job, **{name: f"{x:%Y-%m-%dT%H:%M:%S}" for name, x in at.items()}))
+    read(write("log.txt", sacct(*rows)), tmp_path)
+    assert open_store(tmp_path / "store").manifest("log").window_start_s == begin.timestamp()

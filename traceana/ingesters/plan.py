@@ -60,9 +60,10 @@ UNIX_S: Final = 631_152_000  # 1990
 """No trace's own clock is that far from its start."""
 _OF_WHAT_LASTED: Final = ("sacct", "kubectl")
 _DAY_S: Final = 86_400
-_FEW: Final = 0.2
-"""Readers of exports that list what had not ended when they begin; submissions a day before the
-first end, of those a day since, below which the window of such an export begins with it."""
+_FEW: Final = 0.02
+_RARE: Final = 0.2
+"""Readers of exports that list what had not ended when they begin; submissions before the first
+end, of all since and of those of as long a time, below which the window begins with that end."""
 _SCRATCH: Final = ".update"
 """Folder for the rows of new files until they are merged."""
 
@@ -447,8 +448,9 @@ def _first_listed(mapping: Mapping, folder: Path) -> float:
     if row["first"] is None or row["end"] is None or row["end"] - row["first"] < _DAY_S:
         return -math.inf
     before, since = row["end"] - row["first"], row["last"] - row["end"]
-    few = row["early"] * since < _FEW * row["late"] * before
-    return float(row["end"]) if few else -math.inf
+    few = row["early"] <= _FEW * row["late"]
+    rare = row["early"] * since < _RARE * row["late"] * before
+    return float(row["end"]) if few and rare else -math.inf
 
 
 def check_facts(mapping: Mapping, old: Manifest | None, /) -> None:

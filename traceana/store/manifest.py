@@ -151,7 +151,7 @@ class Manifest:
         Statuses that count as a failure, and why.
     window_start_s, window_end_s, window
         Observation window; ``stated``, or ``derived`` from the first and last time; that of an
-        export of Slurm or Kubernetes begins with its first end, if few earlier jobs are listed.
+        export of Slurm or Kubernetes begins with its first end, if at most 2 % are older.
     capacity
         Machines by group (a value of the column ``cluster``, or ``all``), as ``[trace.capacity]``
         of a mapping states them.
