@@ -193,9 +193,9 @@ def test_a_list_in_any_order_has_as_many_nodes(numbers: list[int]) -> None:
     assert expand_hosts(f"gpu[{','.join(name[3:] for name in names)}]") == names
 
 
-@pytest.mark.parametrize(("old", "first_day"), [(1, 10), (300, 0)])
+@pytest.mark.parametrize(("old", "is_export"), [(1, True), (300, False)])
 def test_the_window_of_an_export_begins_with_its_first_end(
-    write: Write, tmp_path: Path, old: int, first_day: int
+    write: Write, tmp_path: Path, old: int, *, is_export: bool
 ) -> None:
     """Few jobs of the days before it ended in it: an export. As many as later: a whole log."""
     day = dt.timedelta(days=1)
@@ -212,8 +212,8 @@ def test_the_window_of_an_export_begins_with_its_first_end(
         )
     read(write("log.txt", sacct(*rows)), tmp_path)
     first = open_store(tmp_path / "store").manifest("log").window_start_s
-    stated = begin + first_day * day + dt.timedelta(hours=1 if first_day else 0)
-    assert first == stated.timestamp()
+    ended = begin + 10 * day + dt.timedelta(hours=1)
+    assert first == (ended.timestamp() - 1 if is_export else begin.timestamp())
 
 
 def test_the_window_of_a_few_jobs_begins_with_the_first(write: Write, tmp_path: Path) -> None:

@@ -450,7 +450,7 @@ def _first_listed(mapping: Mapping, folder: Path) -> float:
     before, since = row["end"] - row["first"], row["last"] - row["end"]
     few = row["early"] <= _FEW * row["late"]
     rare = row["early"] * since < _RARE * row["late"] * before
-    return float(row["end"]) if few and rare else -math.inf
+    return row["end"] - 1.0 if few and rare else -math.inf  # the first end is within it
 
 
 def check_facts(mapping: Mapping, old: Manifest | None, /) -> None:

@@ -43,3 +43,24 @@ def test_a_job_that_waits_longer_than_any_that_started_is_an_alert(
         "2 jobs wait, the longest for 2.04 d so far (job stuck), longer than any job that started"
     )
     assert f"- {alert} waited (3 h)" in page.partition("### Main results")[0]
+
+
+@pytest.mark.parametrize(("since_h", "stated"), [(0.5, False), (9.5, True)])
+def test_a_wait_as_usual_is_no_main_result(tmp_path: Path, since_h: float, *, stated: bool) -> None:
+    """99 jobs waited 0 to 9.8 h and one 10 h; one more waits at the end of the log."""
+    submit_s = [HOUR_S * job for job in range(100)]
+    wait_s = [HOUR_S * 0.1 * job for job in range(99)] + [10 * HOUR_S]
+    start_s = [submit + wait for submit, wait in zip(submit_s, wait_s, strict=True)]
+    end_s = [start + 60 for start in start_s]
+    last = {"submit_s": max(end_s) - since_h * HOUR_S, "start_s": None, "end_s": None}
+    jobs = pl.DataFrame({"submit_s": submit_s, "start_s": start_s, "end_s": end_s})
+    jobs = pl.concat([jobs, pl.DataFrame([last], schema=jobs.schema)]).with_columns(
+        job_id=pl.int_range(101).cast(pl.String),
+        user=pl.lit("eva"),
+        gpus=pl.lit(1.0),
+        status=pl.Series(["completed"] * 100 + ["pending"]),
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path / "data")
+    page = build_report(tmp_path / "data", out=tmp_path / "out", only="consumers", formats="md")
+    results = page.read_text().partition("### Main results")[2].partition("\n## ")[0]
+    assert ("1 job waits, for" in results) == stated

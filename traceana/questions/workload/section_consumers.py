@@ -385,7 +385,9 @@ def _pending(title: str, trace: Trace) -> Iterator[Finding]:
     heading = f"{title}: {waits} for {duration(first)} so far"
     text = f"{heading} (job {job})"
     delays = trace.once(describe_workload).queueing
-    most = delays["max_s"][0] if delays is not None and delays.height else None
+    usual, most = None, None
+    if delays is not None and delays.height:
+        usual, most = delays.select("p90_s", "max_s").row(0)
     if is_longest := most is not None and first > most:
         text += f", longer than any job that started waited ({duration(most)})"
     yield Finding(
@@ -394,6 +396,7 @@ def _pending(title: str, trace: Trace) -> Iterator[Finding]:
         cost_jobs=jobs.height,
         alert=text if is_longest else "",
         heading=heading,
+        is_description=usual is not None and first <= usual,
     )
 
 
