@@ -166,7 +166,26 @@ def test_failures_of_groups_are_compared_at_equal_gpus(tmp_path: Path) -> None:
     assert found[1] < -0.1 < found[2] < 0
     assert incidence_difference(trace, "gpus", (1.0, 8.0), DAY_S, True) is None
     [finding] = build([trace]).findings
-    assert "Simpson" in getattr(finding, "text", finding)
+    # the first sentence, which the summary repeats, has both
+    first_sentence = str(finding).partition("). ")[0]
+    assert "; with the same GPUs 1" in first_sentence  # 10 points, of B above A
+    assert first_sentence.endswith("so the sign changes (Simpson's paradox")
+
+
+def test_a_difference_that_sizes_explain_is_not_the_heading_alone(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(4), 3000
+    large = rng.random(n) < 0.5
+    first = rng.random(n) < np.where(large, 0.8, 0.2)
+    start, ran = rng.uniform(0, 60 * DAY_S, n), rng.exponential(3600, n)
+    jobs = pl.DataFrame(
+        {"job_id": [str(one) for one in range(n)], "gpus": np.where(large, 8.0, 1.0),
+         "gpu_type": np.where(first, "A", "B"), "submit_s": start, "start_s": start,
+         "end_s": start + ran, "runtime_s": ran, "user": [f"u{one % 60}" for one in range(n)],
+         "status": np.where(rng.random(n) < np.where(large, 0.4, 0.1), "failed", "completed")}
+    )  # fmt: skip
+    [finding] = build([trace_of(jobs, tmp_path)]).findings
+    heading = getattr(finding, "heading", "")
+    assert heading.endswith("fail within 1 d, but with the same GPUs no difference is clear")
 
 
 def test_a_difference_of_groups_that_share_users_is_left_out_user_by_user(tmp_path: Path) -> None:

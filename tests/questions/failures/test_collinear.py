@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,30 @@ def test_a_sign_that_adjustment_reverses_is_noted() -> None:
     assert "on opposite sides of 1 (Simpson's paradox)" in row["note"]
 
 
+def test_rates_at_the_same_size_and_user_stand_beside_crude_ones(tmp_path: Path) -> None:
+    # failures depend on the size alone, and v100 runs the large jobs
+    rng, n = np.random.default_rng(7), 4000
+    big = rng.random(n) < 0.5
+    table = pl.DataFrame(
+        {
+            "job_id": [str(at) for at in range(n)],
+            "user": [f"u{at % 50}" for at in range(n)],
+            "gpus": np.where(big, 8.0, 1.0),
+            "gpu_type": np.where(rng.random(n) < np.where(big, 0.8, 0.2), "v100", "a100"),
+            "runtime_s": 60.0,
+            "status": STATUS[(rng.random(n) < np.where(big, 0.35, 0.1)).astype(int)],
+        }
+    )
+    traceana.add_table(table, trace="t", table="jobs", store=tmp_path / "store")
+    page = traceana.build_report(
+        tmp_path / "store", out=tmp_path / "out", only="outcomes", formats="md"
+    ).read_text()
+    [found] = re.findall(
+        r"With the same composition of size \(GPUs\) and user: \w+ (\d+) % and \w+ (\d+) %", page
+    )
+    assert [int(rate) for rate in found] == pytest.approx([22.5, 22.5], abs=3)
+
+
 def test_standardized_rates_of_kidney_stones() -> None:
     found = traceana.standardized_failure_rates(simpson(), "treatment", strata="size")
     a, b = found.iter_rows(named=True)
@@ -103,6 +128,10 @@ def test_strata_without_all_groups_are_left_out_and_counted() -> None:
     found = traceana.standardized_failure_rates(rows, "g", strata="s")
     assert found["fraction_covered"].to_list() == [5 / 8, 5 / 8]
     assert found["standardized"].to_list() == pytest.approx([2 / 3, 1 / 2])
+    never = rows.with_columns(status=pl.when(g="b").then(pl.lit("completed")).otherwise("status"))
+    b = traceana.standardized_failure_rates(never, "g", strata="s").row(1, named=True)
+    assert (b["standardized"], b["ci_low"], b["ci_high"]) == (0, None, None)
+    assert b["note"] == "no row or every row failed: no interval"
     apart = traceana.standardized_failure_rates(rows.with_columns(s=pl.col("g")), "g", strata="s")
     assert apart["note"].unique().to_list() == ["no stratum has rows of all groups"]
     with pytest.raises(DataError, match="strata names no column"):

@@ -301,3 +301,11 @@ def test_intervals_over_many_clusters_are_those_of_rows() -> None:
     for end in ("ci_low", "ci_high"):
         width = (rows["ci_high"] - rows["ci_low"]).to_numpy()
         assert np.abs((clusters[end] - rows[end]).to_numpy() / width).max() < 0.1
+
+
+def test_coarsely_rounded_values_are_noted() -> None:
+    x = np.random.default_rng(4).lognormal(6, 1, 200)
+    options: Any = {"families": ["lognormal"], "resamples": 9}
+    minutes = fit_distributions(np.ceil(x / 60) * 60, **options).table["note"].item()
+    assert minutes == "values are multiples of 60: p may be too small"
+    assert fit_distributions(np.ceil(x), **options).table["note"].item() is None

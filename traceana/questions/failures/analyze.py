@@ -55,6 +55,7 @@ _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 _MOST_MISSING: Final = 0.05
 """Fraction of the rows without a feature above which hazards are not adjusted for it."""
 _LEAST_COVERED: Final = 0.2
+_FEWEST_OF_GROUP: Final = 30
 _RELATED: Final = 0.8
 """Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
 _SEEN: Final = Columns("status", "duration_s", "start_s", "entry_s", "observed")
@@ -195,10 +196,14 @@ def _standardized(
     """Return rates at one composition of size and user, or of the one that enough rows share."""
     if by is None or not cohort.fails:
         return None
+    # a small group would leave few strata that all groups have
+    rows = rows.filter(pl.len().over(by) >= _FEWEST_OF_GROUP)
+    if rows[by].n_unique() < 2:
+        return None
     names = {}
     if "gpus" in rows.columns and by not in ("gpus", "gpus_requested"):
-        rows = rows.with_columns(_log2(pl.col("gpus")).floor().alias(".size"))
-        names[".size"] = "size (GPUs)"
+        rows = rows.with_columns(_log2(pl.col("gpus")).floor().alias("size_class"))
+        names["size_class"] = "size (GPUs)"
     if by != "user" and "user" in rows.columns and rows["user"].count():
         names["user"] = "user"
     for strata in filter(None, ([*names], [*names][:1], [*names][1:])):

@@ -520,12 +520,15 @@ def standardized_failure_rates(
     few = pl.when(errors["effective"] < FEWEST_CLUSTERS).then(
         pl.lit("equivalent to fewer than two units of equal size: no interval")
     )
+    varies = pl.col("standardized").is_between(0, 1, closed="none")
     table = table.with_columns(
         rate=failures / n,
         fraction_covered=covered / pl.sum("n"),
-        ci_low=pl.Series(low.clip(0, 1)).fill_nan(None),
-        ci_high=pl.Series(high.clip(0, 1)).fill_nan(None),
-        note=few if covered else pl.lit("no stratum has rows of all groups"),
+        ci_low=pl.when(varies).then(pl.Series(low.clip(0, 1)).fill_nan(None)),
+        ci_high=pl.when(varies).then(pl.Series(high.clip(0, 1)).fill_nan(None)),
+        note=few.when(~varies).then(pl.lit("no row or every row failed: no interval"))
+        if covered
+        else pl.lit("no stratum has rows of all groups"),
     )
     if not covered:
         table = table.with_columns(standardized=None, ci_low=None, ci_high=None)

@@ -205,29 +205,38 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
     difference, low, high = (100 * value for value in crude or ())
     others = {"user": " for other users", BLOCK: " for other days"}.get(cohort.cluster or "", "")
     verdict = f", which is inconclusive{others}" if low < 0 < high else ""
-    named = [incidence_of(row, by, "incidence") for row in largest]
-    heading = (
-        f"{cohort.title}: {share(first['incidence'])} of {first[by]} and "
-        f"{share(second['incidence'])} of {second[by]} {cohort.noun} fail within "
-        f"{duration(_DAY_S)}"
+    compared = (
+        f"{share(first['incidence'])} of {first[by]} and {share(second['incidence'])} of "
+        f"{second[by]} {cohort.noun} fail within {duration(_DAY_S)}"
     )
     finding = (
-        f"{heading}: a difference of {difference:.1f} percentage points "
-        f"(95 % CI {low:.1f} to {high:.1f}){verdict}. {'. '.join(named)}."
+        f"{cohort.title}: {compared}: a difference of {difference:.1f} percentage points "
+        f"(95 % CI {low:.1f} to {high:.1f}){verdict}"
     )
+    if equal:  # in the same sentence, which may be all that is read
+        same, heading = _of_equal_size(equal, 0.0 if low < 0 < high else difference)
+        finding, compared = finding + same, compared + heading
+    finding += f". {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."
     ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
     if ended.null_count() > MOST_UNTIMED * ended.len():
         finding += (
             f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed "
             f"{cohort.noun} have no runtime and are excluded."
         )
-    if equal:
-        of_equal, *ends = (100 * value for value in equal)
-        finding += f" With the same GPUs: {of_equal:.1f} (95 % CI {ends[0]:.1f} to {ends[1]:.1f})."
-        if of_equal * difference < 0 and not low < 0 < high and not ends[0] < 0 < ends[1]:
-            finding += " The sign changes (Simpson's paradox)."
-            heading += f", but {of_equal:+.1f} points with the same GPUs"
+    heading = f"{cohort.title}: {compared}"
     return (Finding(finding, heading=heading, is_null=low < 0 < high),)
+
+
+def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tuple[str, str]:
+    """State a difference with the same GPUs, and how the heading of a clear crude one changes."""
+    of_equal, low, high = (100 * value for value in equal)
+    text, heading = f"; with the same GPUs {of_equal:.1f} (95 % CI {low:.1f} to {high:.1f})", ""
+    if difference and low < 0 < high:
+        heading = ", but with the same GPUs no difference is clear"
+    elif of_equal * difference < 0:
+        text += ", so the sign changes (Simpson's paradox)"
+        heading = f", but {of_equal:+.1f} points with the same GPUs"
+    return text, heading
 
 
 def _largest_groups(incidence: CumulativeIncidence) -> list[dict[str, Any]]:

@@ -42,6 +42,7 @@ _NOTICED: Final = 1.1
 """Rows of a group, ratio of failure rates, and its standard errors over rows, from which a
 difference is stated."""
 _MOST_NAMED: Final = 3
+_NEARLY_ALL: Final = 0.95
 """Groups in a finding: those with the most rows, for any result."""
 
 
@@ -70,12 +71,13 @@ def findings_of(cohort: Cohort, outcomes: Outcomes, tests: pl.DataFrame, /) -> l
         if outcomes.horizon is None:
             named = [_rate(row, by, cohort) for row in _largest(outcomes.rates, by)]
             ratio_of_rates = _ratio_of_rates(outcomes.rates, by, cohort)
-            rates = f"{'. '.join(named)}.{ratio_of_rates}"
+            rates = f"{'. '.join(named)}.{ratio_of_rates}{_standardized(outcomes, outcomes.rates)}"
             findings.append(f"{cohort.title}: failure rate of {cohort.noun}. {rates}")
         else:
             named = [incidence_of(row, by) for row in _largest(outcomes.horizon, by)]
             ratio_of_rates, what = "", f"fraction of {cohort.noun} that {cohort.counted}"
-            findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.")
+            equal = _standardized(outcomes, outcomes.horizon)
+            findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.{equal}")
         # Cohen's limits call rates negligible whose odds are not: the model has those
         verdict = test["conclusion"]
         decided = ratio_of_rates or (
@@ -128,6 +130,19 @@ def state_overall(cohort: Cohort, /) -> str:
 def _largest(groups: pl.DataFrame, by: str) -> list[dict[str, Any]]:
     table = groups.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
     return table.sort("n", descending=True, maintain_order=True).head(_MOST_NAMED).to_dicts()
+
+
+def _standardized(outcomes: Outcomes, crude: pl.DataFrame) -> str:
+    """Return the rates that stand beside crude ones: at one composition of size and user."""
+    if outcomes.standardized is None or outcomes.by is None:
+        return ""
+    held, table = outcomes.standardized
+    rates = dict(table.select(outcomes.by, "standardized").drop_nulls().iter_rows())
+    groups = [row[outcomes.by] for row in _largest(crude, outcomes.by)]
+    parts = [f"{group} {share(rates[group])}" for group in groups if group in rates]
+    covered = table["fraction_covered"][0]
+    of_all = f" ({share(covered)} of the rows)" * (covered < _NEARLY_ALL)
+    return f" With the same composition of {held}{of_all}: {listed(parts)}." * (len(parts) > 1)
 
 
 def _ratio_of_rates(rates: pl.DataFrame, by: str, cohort: Cohort) -> str:

@@ -60,6 +60,7 @@ _TABLE: Final = {
     **schema_of(FittedFamilies),
     "params": pl.List(pl.Struct({"name": pl.String, "value": pl.Float64})),
 }
+_FEW_STEPS: Final = 100
 _SIMULATED_UP_TO: Final = 5000  # values, where `resamples` is not given
 _UNTESTED: Final[dict[str, Any]] = {
     **dict.fromkeys(("ci_low", "ci_high", "statistic", "pvalue", "pvalue_adjusted")),
@@ -258,6 +259,7 @@ def fit_distributions(
             _family_row(name, fits.get(name), sample, pvalues.get(name), (note, why))
             for name in families
         ]
+        _note_rounded(rows, x)
         rows.sort(key=lambda row: math.inf if row[criterion] is None else row[criterion])
         ordered = [row["family"] for row in rows]
         comparisons = _comparison_rows(ordered, fits, sample, confidence, clusters)
@@ -283,6 +285,16 @@ def fit_distributions(
     with np.errstate(all="ignore"):
         quantiles = fitted_quantiles(x, found, entry=entered, observed=~cut, confidence=confidence)
         return replace(found, quantiles=quantiles if quantiles.height else None)
+
+
+def _note_rounded(rows: list[dict[str, Any]], x: Floats) -> None:
+    """Note p of coarsely rounded values, which hold their level only if the nearest was taken."""
+    step = resolution(x) if len(x) else None
+    if step is not None and _FEW_STEPS * step > np.median(x):
+        for row in rows:
+            if row["ks_pvalue"] is not None:
+                rounded = f"values are multiples of {step:g}: p may be too small"
+                row["note"] = "; ".join(filter(None, (row["note"], rounded)))
 
 
 def _check(
