@@ -60,6 +60,8 @@ def test_alerts_and_main_results_are_what_was_planted(
     assert re.search(r"Node n017: [\d.]+ times the failures of comparable jobs", alerts)
     assert alerts.count("\n- ") == 4
     of_all = f"{100 * hours['svc_sweep'] / total:.0f} % of the GPU-hours"
+    # jobs on h100 wait four times as long, without being an alert
+    assert "Jobs in queue h wait longest: median wait 2" in head
     assert re.search(f"User svc_sweep submitted \\d+ % of 6,350 jobs and used {of_all}", head)
 
 

@@ -48,15 +48,18 @@ _COSTLY: Final = 0.1
 _NEGLIGIBLE: Final = 0.05
 """Fraction of all hours below which a loss is no main result."""
 _NAMED: Final = 3
+_NOTED_S: Final = 600
+_NOTED_TIMES: Final = 2
+"""Median wait of a queue, in all and as a multiple of that of the log, from which it is named."""
 _SLOW_S: Final = 3600
 _TIMES: Final = 5
+"""The same of an alert."""
 _ALPHA: Final = 0.05
 _ALARMING: Final = 0.01
 """Adjusted p below which a GPU type that fails more often is an alert, as a node is."""
 _SAME_SIGN: Final = "has the same sign"
 _HIGHER: Final = 1.1
-"""Median wait of a queue, in all and as a multiple of that of the log, that is an alert; standard
-errors, and ratio of failure rates, from which a GPU type is named."""
+"""Ratio of failure rates from which a GPU type is named."""
 
 
 _FIRST: Final = (
@@ -476,7 +479,7 @@ def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
         .drop_nulls([name, "median_wait_s"])
         .filter(
             pl.col("jobs") >= max(FEWEST_WAITS, _NOTICED * consumers.whole["jobs"]),
-            pl.col("median_wait_s") >= max(_SLOW_S, _TIMES * whole),
+            pl.col("median_wait_s") >= max(_NOTED_S, _NOTED_TIMES * whole),
         )
     )
     if table.is_empty():
@@ -484,12 +487,13 @@ def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
     row = table.sort("median_wait_s", descending=True).row(0, named=True)
     text = f"median wait {duration(row['median_wait_s'])}, of all jobs {duration(whole)}"
     of = f"{in_sentence(key_heading(name))} {row[name]}"
+    is_slow = row["median_wait_s"] >= max(_SLOW_S, _TIMES * whole)
     return Finding(
         f"{title}: jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).",
         effect=row["median_wait_s"],
         n=row["jobs"],
         cost_jobs=row["jobs"],
-        alert=f"{title}: long waits in {of}: {text}",
+        alert=f"{title}: long waits in {of}: {text}" if is_slow else "",
         heading=f"{title}: jobs in {of} wait longest",
     )
 
