@@ -168,3 +168,7 @@ def test_many_clusters_have_marks_instead_of_bars() -> None:
     assert (
         describe_deadlines_met(groups.filter(group="cluster1")) == "Met: edf 40.0 %, fifo 45.0 %."
     )
+    assert (
+        describe_deadlines_met(groups)
+        == "Met in 4 groups: edf 10.0 to 40.0 %, fifo 15.0 to 45.0 %."
+    )

@@ -18,6 +18,7 @@ from traceana.figures import (
     draw_distribution_fit,
     plot_concentration,
     plot_distribution_fit,
+    plot_empirical_distribution,
     plot_interarrivals,
 )
 from traceana.questions.runtimes.figures import (
@@ -123,6 +124,14 @@ def test_the_only_line_of_a_named_trace_has_no_legend_with_its_name() -> None:
     assert [text.partition(" (")[0] for text in legend(ax)] == ["all GPU jobs"]
     times = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400], "trace": "mine"})
     assert legend(plot_interarrivals(interarrival_curve(times, by="trace"))) == []
+
+
+def test_ticks_of_bytes_have_units() -> None:
+    sent = empirical_distribution(pl.DataFrame({"sent": [2e3, 3e6, 4e10]}), "sent")
+    axis = plot_empirical_distribution(sent, sizes=True).xaxis
+    assert axis.get_major_formatter().format_ticks([1e3, 1e5, 1e7, 1e10]) == [
+        "1 kB", "100 kB", "10 MB", "10 GB",
+    ]  # fmt: skip
 
 
 def test_groups_of_one_size_state_it_once() -> None:

@@ -118,6 +118,15 @@ def test_a_narrow_logarithmic_axis_has_few_ticks() -> None:
     assert [round(tick, 9) for tick in ax.get_xticks()] == [0.8, 1.0, 1.2]
 
 
+def test_a_logarithmic_axis_with_one_power_of_ten_has_more_ticks() -> None:
+    ax = Figure().add_subplot()
+    use_log_axis(ax, "x", [0.16, 6.0])
+    low, high = ax.get_xlim()
+    assert [tick for tick in ax.get_xticks() if low <= tick <= high] == pytest.approx(
+        [0.2, 0.5, 1.0, 2.0, 5.0]
+    )
+
+
 @pytest.mark.parametrize(
     ("values", "end"),
     [([0.031, None, 0.048], 0.05), ([0.21, 0.33], 0.4), ([0.97], 1.0), ([0.0], 1.0), ([], 1.0)],

@@ -14,6 +14,7 @@ import traceana
 from tests.report.reader import number, read_page, read_table, section
 from traceana.cohorts.observation import window_of
 from traceana.questions.comparison.compare_traces import compare_traces
+from traceana.questions.runtimes.analyze import analyze_runtime_distributions
 from traceana.questions.workload.analyze import describe_workload
 from traceana.store import Store, open_store
 
@@ -138,6 +139,13 @@ def test_the_sample_has_one_rate_and_one_share(store: Store) -> None:
     assert compared.filter(name="fraction_gpu_hours_top_1_percent")["estimate"].item() == (
         pytest.approx(top["fraction_of_top_1_percent"].item())
     )
+
+
+def test_the_median_of_tasks_is_one(store: Store) -> None:
+    trace = store.trace("alibaba-pai-2020")
+    row = compare_traces([trace]).filter(name="runtime_s_median").row(0, named=True)
+    found = analyze_runtime_distributions(trace).median
+    assert found == pytest.approx(tuple(row[name] for name in ("estimate", "ci_low", "ci_high")))
 
 
 def test_the_share_of_the_largest_is_of_jobs_where_runtimes_are_of_tasks(store: Store) -> None:

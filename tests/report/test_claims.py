@@ -48,6 +48,12 @@ def test_what_differs_has_its_evidence(
     assert "differs" in {row[0] for row in counts.rows}
 
 
-def test_a_synthetic_store_has_no_finding(page: Element) -> None:
+def test_a_synthetic_store_states_that_no_claim_on_data_is_checked(page: Element) -> None:
     part = section(page, "claims")
-    assert not [one for one in part.all("ul") if one.attributes.get("class") == "findings"]
+    [finding] = [one for one in part.all("ul") if one.attributes.get("class") == "findings"]
+    counts = {row["Verdict"]: row["Claims"] for row in read_table(part, "Verdicts on")}
+    assert f"{counts['untested']} need data that are missing, incomplete or synthetic" in (
+        finding.text
+    )
+    title = f"No published claim on data is checked: {counts['untested']} need public traces"
+    assert part.all("h3")[0].text.startswith(title)

@@ -7,9 +7,12 @@ import polars as pl
 
 from traceana.cohorts.cohort import form_cohort
 from traceana.ingesters import add_table
+from traceana.page.finding import Finding
+from traceana.questions.failures import section_competing_risks, section_model
 from traceana.questions.failures.analyze import analyze_outcomes, variance_between_units
 from traceana.questions.failures.section_tests import findings_of, state_overall
 from traceana.questions.runtimes.analyze import analyze_runtime_distributions
+from traceana.questions.trends import section as section_trends
 from traceana.report import build_report
 from traceana.store import open_store
 
@@ -136,3 +139,36 @@ def test_a_correlation_whose_sign_reverses_within_groups_is_stated(tmp_path: Pat
     options = {"out": tmp_path / "out", "only": "correlations", "formats": "md"}
     page = build_report(tmp_path / "store", **options).read_text()  # type: ignore[arg-type]
     assert "; of opposite sign within queue big -0." in page
+
+
+def test_without_groups_each_end_within_a_day_is_stated(tmp_path: Path) -> None:
+    status = ["completed"] * 50 + ["failed"] * 30 + ["cancelled"] * 20
+    jobs = pl.DataFrame({"status": status, "runtime_s": [100.0] * 100})
+    findings(jobs, tmp_path)
+    [finding] = section_competing_risks.build(
+        [open_store(tmp_path / "store").trace(TRACE)]
+    ).findings
+    assert getattr(finding, "heading", "").endswith(
+        "within 1 d of runtime, 50 % completed, 30 % failed and 20 % were cancelled"
+    )
+    assert "n = 100)" in finding
+
+
+def test_features_that_rise_together_are_not_said_to_have_no_effect(tmp_path: Path) -> None:
+    gpus = np.tile([1.0, 2.0, 4.0, 8.0], 200)
+    status = np.where(np.arange(800) // 4 % 5 == 0, "failed", "completed")
+    findings(pl.DataFrame({"status": status, "gpus": gpus, "cpus": 8 * gpus}), tmp_path)
+    first, *_ = section_model.build([open_store(tmp_path / "store").trace(TRACE)]).findings
+    assert getattr(first, "heading", "").endswith("no feature can be distinguished from the others")
+
+
+def test_gpus_that_no_job_holds_are_a_cost(tmp_path: Path) -> None:
+    # 2 of 8 GPUs for two days: 96 of 384 GPU-hours
+    times = {"submit_s": [0.0], "start_s": [0.0], "runtime_s": [172_800.0]}
+    jobs = pl.DataFrame({"status": ["completed"], "gpus": [2.0], **times})
+    machines = pl.DataFrame({"machine_id": ["m"], "gpus": [8.0]})
+    findings(jobs, tmp_path)
+    add_table(machines, trace=TRACE, table="machines", store=tmp_path / "store")
+    found = section_trends.build([open_store(tmp_path / "store").trace(TRACE)]).findings
+    [idle] = [one for one in found if isinstance(one, Finding) and "were idle" in one]
+    assert idle.cost_gpu_h == 288

@@ -19,8 +19,8 @@ HEADER = "JobID|JobName|User|Partition|Submit|Start|End|Elapsed|State|NNodes|All
     ("state", "says"),
     [
         ("RUNNING", "| u1 | 20 |"),
-        ("TIMEOUT", "- TIMEOUT: 60 jobs used 100 % of all 240 GPU-hours"),
-        ("FAILED", "- FAILED: 60 jobs used 100 % of all 240 GPU-hours"),
+        ("TIMEOUT", "- 60 jobs that ended as TIMEOUT used 100 % of all 240 GPU-hours"),
+        ("FAILED", "- 60 jobs that ended as FAILED used 100 % of all 240 GPU-hours"),
         ("COMPLETED", "240 GPU-hours"),
     ],
 )

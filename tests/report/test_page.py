@@ -15,7 +15,7 @@ from traceana.figures import WATERMARK
 from traceana.page.blocks import Content, Gallery, Heading, Picture, Points, Table, Text, arrange
 from traceana.page.section import PARTS, Section, sections
 from traceana.report import build_report
-from traceana.report.page import Built, explainer, number_blocks, write_prose
+from traceana.report.page import Built, _below, explainer, number_blocks, write_prose
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,6 +114,32 @@ def test_a_section_opens_with_findings_and_folds_the_rest(page: Element) -> None
         folded = {id(one) for fold in folds(found) for one in fold.all("figure", "table")}
         assert len([one for one in found.all("figure") if id(one) not in folded]) <= 1
         assert len([one for one in found.all("table") if id(one) not in folded]) <= 1
+
+
+def test_headings_are_answers_that_the_findings_do_not_repeat(page: Element) -> None:
+    there = {one.attributes["id"] for one in page.all("section")}
+    for part in (one for one in sections() if one.id in there and one.id != "provenance"):
+        found = section(page, part.id)
+        [title] = [one for one in found.all("h2", "h3") if one.attributes.get("id")][:1]
+        heading = title.text.removesuffix("#").strip()
+        assert heading != part.title
+        for finding in (one for one in found.all("li") if "data-under" in one.attributes):
+            assert not finding.text.startswith((heading, "("))
+    assert [one for one in page.all("li") if "data-under" in one.attributes]
+
+
+def test_a_finding_goes_on_below_its_heading() -> None:
+    heading = "openb: 26 % failed"
+    cases = {
+        " (incidence; 95 % CI 2 to 3 (or 4) %). 91 % ended.": "Incidence; 95 % CI 2 to 3 (or 4) %. "
+        "91 % ended.",
+        ": 9 of 30.": "9 of 30.",
+        " (n = 9; of all).": "n = 9; of all.",
+        " (openb: n = 9).": "openb: n = 9.",
+    }
+    assert {rest: _below(heading + rest, heading) for rest in cases} == cases
+    for whole in (f"{heading} as ever.", f"{heading} (n = 1,306 pods).", "Another (sentence)."):
+        assert _below(whole, heading) == whole
 
 
 def test_the_keyboard_can_skip_the_head(page: Element) -> None:

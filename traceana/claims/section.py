@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 import polars as pl
 
@@ -13,6 +14,7 @@ from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, r
 from traceana.page.context import Context
 from traceana.page.finding import Finding
 from traceana.page.section import Section
+from traceana.tables.display import csv_text
 from traceana.tables.formatting import plural
 
 _MEANINGS: Final = {
@@ -72,15 +74,19 @@ def _kinds(results: ClaimResults) -> Table:
 
 
 def _paper(claims: pl.DataFrame) -> Table:
-    columns = ["id", "section", "kind", "statement", "published", "measured", "verdict"]
-    columns += ["tolerance", "reason"]
+    columns = ["id", "section", "statement", "published", "measured", "verdict", "reason"]
     caption = f"{PAPERS[claims['paper'][0]].title}."
     if claims["reference"].n_unique() == 1:
         caption += f" Reference: {claims['reference'][0]}."
     else:
         columns.append("reference")
-    null = {"measured": "nothing", "tolerance": "printed digits"}
-    return result_table(claims, ClaimVerdicts, caption=caption, columns=columns, null=null)
+    why = pl.concat_str("reason", pl.format("({})", "tolerance"), separator=" ", ignore_nulls=True)
+    shown = claims.with_columns(section=pl.format("{} ({})", "section", "kind"), reason=why)
+    headings = {"section": "Section (kind)", "reason": "Reason (tolerance)"}
+    options: dict[str, Any] = {"columns": columns, "headings": headings}
+    null = {"measured": "nothing", "reason": ""}
+    table = result_table(shown, ClaimVerdicts, caption=caption, null=null, **options)
+    return replace(table, data=csv_text(claims, ClaimVerdicts))
 
 
 def _evidence(results: ClaimResults) -> list[Block]:
@@ -102,10 +108,16 @@ def _evidence(results: ClaimResults) -> list[Block]:
 def _findings(results: ClaimResults) -> list[str]:
     # a claim that needs no data is no finding on the store
     judged = results.table.filter(results.table["source"].is_not_null())
-    if not judged["verdict"].is_in(["reproduced", "differs"]).any():
-        return []
     counts, ours = results.counts, results.by_our_tolerance
     published = results.table.filter(results.table["kind"] != "observation").height
+    if not judged["verdict"].is_in(["reproduced", "differs"]).any():
+        heading = f"No published claim on data is checked: {counts['untested']} need public traces"
+        text = (
+            f"Of {plural(published, 'published claim')}, {counts['untested']} need data that are "
+            "missing, incomplete or synthetic here. The others are arithmetic, or follow from a "
+            f"model: {counts['reproduced']} are reproduced and {counts['differs']} differ."
+        )
+        return [Finding(text, heading=heading, certainty="cannot tell")]
     parts = (
         f"Of {plural(published, 'published claim')}, {counts['reproduced']} are reproduced "
         f"({ours['reproduced']} by a tolerance of ours) and {counts['differs']} differ "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -294,9 +295,18 @@ _NARROW = 3.0
 
 
 def use_log_axis(
-    ax: Axes, side: Literal["x", "y"], values: Iterable[float], /, *, durations: bool = False
+    ax: Axes,
+    side: Literal["x", "y"],
+    values: Iterable[float],
+    /,
+    *,
+    durations: bool = False,
+    write: Callable[[float], str] | None = None,
 ) -> None:
-    """Make an axis logarithmic over values that are 0 or more; a 0 is drawn at its lower end."""
+    """Make an axis logarithmic over values that are 0 or more; a 0 is drawn at its lower end.
+
+    `write` writes a tick; None: as a duration, or a number without a power of ten.
+    """
     numbers = list(values)
     positive = [value for value in numbers if value > 0]
     if not positive:
@@ -307,7 +317,7 @@ def use_log_axis(
         if side == "x"
         else (ax.yaxis, ax.set_yscale, ax.set_ylim, 8)
     )
-    subs = (1.0, 2.0, 5.0) if high < _SHORT_SPAN * low else (1.0,)
+    subs = _subs(low, high)
     limits = (low / 1.5, high * 1.5)
     has_zero = len(positive) < len(numbers)
     if has_zero:
@@ -324,11 +334,16 @@ def use_log_axis(
     few = len(subs) == 1 and high < _FEW * low and not has_zero
     axis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12) if few else NullLocator())
     axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(
-        FuncFormatter(lambda at, _: duration(at) if durations else _unpowered(at))
-    )
+    write = write or (duration if durations else _unpowered)
+    axis.set_major_formatter(FuncFormatter(lambda at, _: write(at)))
     if durations:
         _mark_durations(axis, duration_ticks(low / 1.2, high * 1.2, most), has_zero=has_zero)
+
+
+def _subs(low: float, high: float) -> tuple[float, ...]:
+    """Return what is labeled of each power of ten: of a short axis, or one with one power, more."""
+    decades = math.floor(math.log10(1.5 * high)) - math.ceil(math.log10(low / 1.5))
+    return (1.0, 2.0, 5.0) if high < _SHORT_SPAN * low or decades < 1 else (1.0,)
 
 
 def _decades(low: float, high: float, subs: tuple[float, ...], most: int) -> Locator:

@@ -45,6 +45,10 @@ _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`]+)`")
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|kB|MB|GB)(?!\w))")
 _SENTENCE: Final = re.compile(r"(?<=[^.]\.) (?=[A-Z0-9])")
+_BRACKET: Final = re.compile(r" \(((?:[^()]|\([^()]*\))*)\)(.*)", re.DOTALL)
+_ONLY_N: Final = re.compile(r" \(n = [\d,]+[^;()]*\)\.")
+_WORD: Final = re.compile(r"[a-z]+(?:[;,.]|$| (?!=))")
+"""At the beginning of a sentence: neither a name before a colon nor a quantity."""
 _P: Final = re.compile(r"\bp ([=<]) ")
 _NUMBER: Final = re.compile(r"\d[\d.,]*\d|\d")
 _ADDRESS: Final = re.compile(r"https?://[^\s<>]+")
@@ -334,6 +338,7 @@ def render_page(
     templates.filters["in_sentence"] = in_sentence
     templates.filters["dict"] = dict
     templates.filters["without"] = _without
+    templates.filters["below"] = _below
     shown = _shown(built, context)
     facts = shown["facts"]
     return templates.get_template("page.html.jinja").render(
@@ -376,8 +381,18 @@ def _without(text: str, heading: str) -> str:
     return rest if rest.startswith(" ") else _capital(rest.lstrip(".:; "))
 
 
+def _below(text: str, heading: str) -> str:
+    """Return a finding without the heading above it, if what is left stands alone."""
+    rest = text.removeprefix(heading)
+    if _ONLY_N.fullmatch(rest):
+        return text
+    if bracket := _BRACKET.match(rest):
+        rest = ": " + bracket[1] + bracket[2]
+    return _capital(rest[2:]) if rest.startswith((": ", "; ", ". ")) else text
+
+
 def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
 
 def trace_facts(context: Context, /) -> list[TraceFacts]:

@@ -9,6 +9,7 @@ import polars as pl
 
 from traceana.page.blocks import Block, Content, Heading, Table, Text, result_table
 from traceana.page.context import Context
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.report.tables import Rejections, RowCounts, SourceFiles, UnknownValues
 from traceana.store import Ledger
@@ -70,7 +71,7 @@ def _by_label(context: Context) -> dict[str, Ledger]:
     return named
 
 
-def _findings(tables: pl.DataFrame) -> tuple[str, ...]:
+def _findings(tables: pl.DataFrame) -> tuple[Finding, ...]:
     traces = tables["trace"].n_unique()
     verb = "was" if tables.height == 1 else "were"
     read = f"{plural(tables.height, 'table')} of {plural(traces, 'trace')} {verb} read."
@@ -79,12 +80,15 @@ def _findings(tables: pl.DataFrame) -> tuple[str, ...]:
         read += f" {plural(replaced, 'row')} were replaced by newer records."
     rejected = tables.filter(pl.col("rows_rejected") > 0)
     if rejected.is_empty():
-        return (f"{read} No row was rejected.",)
+        return (Finding(f"{read} No row was rejected.", heading="No row was rejected"),)
     named = "; ".join(
         f"{row['rows_rejected']:,} of {row['rows_read']:,} in `{row['table']}` ({row['trace']})"
         for row in rejected.iter_rows(named=True)
     )
-    return (f"{read} Rejected rows: {named}. All other rows were kept.",)
+    n = int(rejected["rows_rejected"].sum())
+    heading = f"{plural(n, 'row')} {'was' if n == 1 else 'were'} rejected"
+    text = f"{read} Rejected rows: {named}. All other rows were kept."
+    return (Finding(text, heading=heading),)
 
 
 def _altered(ledgers: dict[str, Ledger]) -> tuple[str, ...]:

@@ -7,9 +7,11 @@ import polars as pl
 from traceana.catalog import load_catalog
 from traceana.page.blocks import Block, Content, Facts, Heading, Points, Quote, Text, result_table
 from traceana.page.context import Context
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.report.tables import StoredTables
 from traceana.store import Manifest
+from traceana.tables.formatting import plural
 
 
 def build(context: Context) -> Content:
@@ -37,7 +39,8 @@ def build(context: Context) -> Content:
                 null={"rows": "not in the store"},
             )
         )
-    return Content((), tuple(blocks))
+    text = f"{plural(len(context.ledgers), 'trace')} with {plural(held.height, 'table')}"
+    return Content((Finding(f"{text}.", heading=text),), tuple(blocks))
 
 
 def _about(manifest: Manifest, revision: str) -> list[Block]:

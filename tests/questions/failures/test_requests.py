@@ -24,15 +24,18 @@ def test_many_whole_numbers_are_between_powers_of_two(value: float, label: str) 
     assert bin_values(values)[0] == label
 
 
-def test_parts_of_gpus_are_binned_by_whole_gpus() -> None:
-    values = pl.Series("gpus", [1.0, 2.0, 0.25, 0.3, 8.0, *range(9, 23)])
-    assert bin_values(values)[:5].to_list() == [
-        "over 0.5 to 1", "over 1 to 2", "over 0.125 to 0.25", "over 0.25 to 0.5", "over 4 to 8",
+def test_parts_of_gpus_are_in_bins_between_round_numbers_and_whole_gpus_apart() -> None:
+    parts = [0.005, 0.02, 0.05, 0.06, 0.25, 0.47, 0.5, 0.99]
+    values = pl.Series("gpus", [0.0, *parts, 1.0, 2.0, 4.0, 8.0, 9.5])
+    assert bin_values(values).to_list() == [
+        "0", "0.005", "0.02", "0.05 to under 0.1", "0.05 to under 0.1", "0.2 to under 0.5",
+        "0.2 to under 0.5", "0.5 to under 1", "0.5 to under 1", "1", "2", "4", "8 to under 16",
+        "8 to under 16",
     ]  # fmt: skip
 
 
-def test_bins_of_fractions_include_their_upper_end() -> None:
+def test_bins_of_fractions_include_their_lower_end() -> None:
     values = pl.Series("memory_gib", [0.3 * k for k in range(1, 30)] + [8.0, 4.0])
     binned = bin_values(values)
-    assert binned[-2:].to_list() == ["over 4 to 8", "over 2 to 4"]
+    assert binned[-2:].to_list() == ["8 to under 16", "4 to under 8"]
     assert binned.null_count() == 0

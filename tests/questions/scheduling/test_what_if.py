@@ -56,6 +56,18 @@ def test_the_heading_starts_from_the_policy_that_the_log_resembles(tmp_path: Pat
     )
 
 
+def test_no_wait_is_stated_once(tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {"job_id": ["a", "b"], "submit_s": [0.0, 200.0], "runtime_s": [100.0, 100.0]}
+    ).with_columns(gpus=8.0)
+    machines = pl.DataFrame({"machine_id": ["m"], "gpus": [8.0]})
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
+    [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
+    assert finding.startswith("mine: GPU jobs would not wait under fifo or easy (backfilling)")
+    assert "0 s" not in finding
+
+
 def test_waits_are_closer_to_no_policy_where_both_give_the_same(tmp_path: Path) -> None:
     jobs = pl.DataFrame(
         {"job_id": ["a", "b"], "submit_s": [0.0, 0.0], "start_s": [0.0, 120.0],

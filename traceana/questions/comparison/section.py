@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -27,6 +28,8 @@ _UNITS: Final[dict[str, tuple[Callable[..., str], Callable[..., str]]]] = {
     " (s)": (duration, duration_range),
     " (fraction)": (share, fraction_range),
 }
+_OF: Final = re.compile(r"of (\w+)")
+"""Begins a note: what the rows are."""
 _MOST_NAMED: Final = 4
 _FINDINGS: Final = ("Runtime", "Failure", "Stragglers")
 _OF_SHORT_JOBS: Final = ("Runtime", "Size")
@@ -66,7 +69,7 @@ def _side_by_side(answered: pl.DataFrame) -> Table:
     rows: dict[str, dict[str, str]] = {}
     for row in answered.drop_nulls("estimate").rows(named=True):
         interval = _interval(row)
-        cell = f"{_written(row, row['estimate'])} ({interval}n = {row['n']:,})"
+        cell = f"{_written(row, row['estimate'])} ({interval}{_counted(row)})"
         rows.setdefault(row["trace"], {})[row["measure"]] = cell
     measures = answered["measure"].unique(maintain_order=True).to_list()
     return result_table(
@@ -94,12 +97,18 @@ def _finding(rows: pl.DataFrame) -> str:
     for row in (first, last):
         stated = f"{_written(row, row['estimate'])} ({row['trace']}"
         short.append(f"{stated})")
-        ends.append(f"{stated}; {_interval(row, '95 % CI ')}n = {row['n']:,})")
+        ends.append(f"{stated}; {_interval(row, '95 % CI ')}{_counted(row)})")
     (low, high), name = ends, _name(first["measure"])
     return Finding(
         f"{name}: the lowest of {len(table)} traces is {low}. The highest is {high}.",
         heading=f"{name}: {' to '.join(short)}",
     )
+
+
+def _counted(row: dict[str, Any]) -> str:
+    """Write n, and of what, where a trace has no jobs with these values."""
+    noun = _OF.match(row["note"] or "")
+    return f"n = {row['n']:,}{f' {noun[1]}' if noun else ''}"
 
 
 def _interval(row: dict[str, Any], name: str = "") -> str:

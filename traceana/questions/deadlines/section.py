@@ -157,12 +157,16 @@ def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     total = total if several else named
     rows = total.sort("fraction_missed").rows(named=True)
     best, worst = rows[0], rows[-1]
-    finding = (
-        f"{title}: at a utilization of {share(best['utilization'])} the policy {best['policy']} "
-        f"misses {share(best['fraction_missed'])} of {count(best['n'])} deadlines, "
-        f"{worst['policy']} {share(worst['fraction_missed'])} (simulated"
-        f"{'; the deadlines were drawn at random' * are_drawn(trace)}). A deadline before "
-        "submission plus runtime is missed in any case."
+    least, most = (share(row["fraction_missed"]) for row in (best, worst))
+    heading = (
+        f"{title}: policy {best['policy']} misses {least} of the deadlines, {worst['policy']} "
+        f"{most}"
+    )
+    finding = Finding(
+        f"{heading} (simulated at a utilization of {share(best['utilization'])}; "
+        f"n = {count(best['n'])}{'; the deadlines were drawn at random' * are_drawn(trace)}). A "
+        "deadline before submission plus runtime is missed in any case.",
+        heading=heading,
     )
     blocks: list[Block] = [
         Heading("Missed deadlines under scheduling policies"),

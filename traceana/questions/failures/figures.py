@@ -6,7 +6,6 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
-from matplotlib.ticker import LogLocator, NullFormatter
 
 from traceana.drawing.labels import (
     TICK_CHARACTERS,
@@ -254,7 +253,8 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax = _start_rows(table, ax)
     rows = range(table.height)
     drawn = table.select("p05", "p25", "median", "p75", "p95", "p99")
-    left = 0.5 * min(value for column in drawn for value in column if value > 0)
+    values = [value for column in drawn for value in column if value > 0]
+    left = 0.5 * min(values)
     at = {column.name: column.clip(left) for column in drawn}
     ax.hlines(rows, at["p05"], at["p95"], color=color_of(0), linewidth=1, gid="middle-90")
     ax.hlines(rows, at["p25"], at["p75"], color=color_of(0), linewidth=5, gid="middle-50")
@@ -271,12 +271,8 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     )
     ax.scatter(at["p99"], rows, marker="|", s=36, color=color_of(0), linewidths=1.2, gid="p99")
     ax.axvline(1, color=shade(ax, 0.8), linewidth=0.8, linestyle="--", zorder=1, gid="mean")
-    ax.set_xscale("log")
+    use_log_axis(ax, "x", values)
     ax.set_xlim(left=left)
-    ax.xaxis.set_major_locator(LogLocator(numticks=6))
-    ax.xaxis.set_major_formatter("{x:g}")
-    ax.xaxis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12))
-    ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel("Runtime / mean of the group (logarithmic)")
     ax.set_title("Runtime ratios")
     return ax

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import polars as pl
@@ -184,6 +186,10 @@ def _rates(
 
 MOST_VALUES: Final = 12
 """Up to so many distinct values are groups; more are put into bins."""
+_BOUNDS: Final = (
+    *(float(f"{first}e-{power}") for power in (2, 1) for first in (1, 2, 5)),
+    *(2.0**power for power in range(64)),
+)
 
 
 def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
@@ -215,15 +221,20 @@ def bin_values(values: pl.Series, /) -> pl.Series:
     """Return the bin of each value as an Enum in ascending order; null is null.
 
     Up to :data:`MOST_VALUES` distinct values are their own bins. More are put into bins between
-    powers of two, each with its upper end, so that requests for 1, 2, 4 and 8 units are
-    in different bins. 0 is its own bin.
+    powers of two: whole numbers with the upper end, so that requests for 1, 2, 4 and 8 units are
+    in different bins, others with the lower end, and below 1 between 1, 2 and 5 times a power
+    of ten. A bin of one value is named by it.
     """
     distinct = values.drop_nulls().unique().sort().to_list()
-    if len(distinct) <= MOST_VALUES:
-        labels = {value: f"{value:,.4g}" if value < 1000 else f"{value:,.6g}" for value in distinct}
-    else:
+    labels = {value: f"{value:,.4g}" if value < 1000 else f"{value:,.6g}" for value in distinct}
+    if len(distinct) > MOST_VALUES:
         whole = all(value == int(value) for value in distinct)
-        labels = {value: _label(value, whole=whole) for value in distinct}
+        bins = {value: _label(value, whole=whole) for value in distinct}
+        shared = Counter(bins.values())
+        labels = {
+            value: name if whole or shared[name] > 1 else labels[value]
+            for value, name in bins.items()
+        }
     kind = pl.Enum(list(dict.fromkeys(labels.values())))
     named = values.replace_strict(labels, return_dtype=pl.String) if labels else values
     return named.cast(kind).alias(values.name)
@@ -232,8 +243,10 @@ def bin_values(values: pl.Series, /) -> pl.Series:
 def _label(value: float, *, whole: bool) -> str:
     if value <= 0:
         return f"{value:g}"
-    high = 2.0 ** math.ceil(math.log2(value))
     if not whole:
-        return f"over {high / 2:,.6g} to {high:,.6g}"
+        place = bisect(_BOUNDS, value)
+        low, high = _BOUNDS[max(place - 1, 0)], _BOUNDS[place]
+        return f"{low:,.6g} to under {high:,.6g}" if place else f"under {high:g}"
+    high = 2.0 ** math.ceil(math.log2(value))
     low = high / 2 + 1
     return f"{high:,.6g}" if low >= high else f"{low:,.6g} to {high:,.6g}"

@@ -31,13 +31,14 @@ from traceana.questions.failures.tables_competing_risks import (
 )
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import duration, in_sentence, share
+from traceana.tables.formatting import duration, fraction_range, in_sentence, listed, share
 
 if TYPE_CHECKING:
     from traceana.store import Trace
 
 _DAY_S: Final = 86_400
 _SHOWN_S: Final = {"1h": 3600, "24h": _DAY_S}
+_ENDED: Final = {"cancelled": "were cancelled", "running": "were removed"}
 _FIRST: Final = "failed"
 """The event that the findings are on."""
 _OPENING: Final = (
@@ -196,7 +197,7 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         return (finding,)
     largest, by = _largest_groups(incidence), cohort.by
     if by is None or len(largest) < 2:
-        return ()
+        return _of_all(incidence, cohort)
     first, second = largest
     pair = (first[by], second[by])
     crude, equal = (
@@ -237,6 +238,27 @@ def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tupl
         text += ", so the sign changes (Simpson's paradox)"
         heading = f", but {of_equal:+.1f} points with the same GPUs"
     return text, heading
+
+
+def _of_all(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[Finding, ...]:
+    """State each event within a day, the most frequent first; nothing if there are groups."""
+    rows = incidence.incidence_at(_DAY_S).drop_nulls("incidence")
+    rows = rows.filter(pl.col("incidence") > 0).sort("incidence", descending=True)
+    if cohort.by or rows.is_empty():
+        return ()
+    parts = [
+        f"{share(row['incidence'])} {_ENDED.get(row['event'], row['event'])}"
+        for row in rows.to_dicts()
+    ]
+    limits = [
+        f"{row['event']} {fraction_range(row['ci_low'], row['ci_high'])}"
+        for row in rows.drop_nulls(["ci_low", "ci_high"]).to_dicts()
+    ]
+    n = f"n = {incidence.groups['n'][0]:,}"
+    heading = f"{cohort.title}: within {duration(_DAY_S)} of runtime, {listed(parts)}"
+    interval = f"95 % CI: {', '.join(limits)}; " if limits else ""
+    text = f"{heading} (cumulative incidence; {interval}{n})."
+    return (Finding(text, heading=heading, is_description=True),)
 
 
 def _largest_groups(incidence: CumulativeIncidence) -> list[dict[str, Any]]:

@@ -114,9 +114,10 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     significant = pl.col("pvalue_adjusted") < _ALPHA
     clear = tested.filter(significant, enough).sort(_more_failures(), descending=True)
     features = tested["feature"].unique(maintain_order=True).to_list()
+    none, no_effect = _NONE_CLEAR if features else (_UNTESTED, _UNTESTED)
     text, *more = [
         f"{_ratio_of(row, features, cohort.noun)}." for row in clear.iter_rows(named=True)
-    ] or ["no odds ratio of a single feature differs significantly from 1."]
+    ] or [f"{none}."]
     opposite = clear.filter(pl.col("note") == REVERSED)
     reversed_ = [
         f"{_reversed(row, cohort.noun)} (odds ratio {three_digits(row['crude_odds_ratio'])}; "
@@ -156,7 +157,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     elif only_together:
         heading = f"{blocks[0]} predict failure, but only together"
     elif clear.is_empty():
-        heading = "no single feature predicts failure when the others are equal"
+        heading = no_effect
         certainty = "cannot tell"
     else:
         row = clear.row(0, named=True)
@@ -172,6 +173,11 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     return lead, *others
 
 
+_NONE_CLEAR: Final = (
+    "no odds ratio of a single feature differs significantly from 1",
+    "no single feature predicts failure when the others are equal",
+)
+_UNTESTED: Final = "no feature can be distinguished from the others"
 _OTHERS: Final = {
     "inconclusive": "inconclusive",
     "few": f"fewer than {_FEWEST} failures, or {_FEWEST} others, of the level",

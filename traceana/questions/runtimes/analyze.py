@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +13,7 @@ from traceana.questions.failures.curves import kaplan_meier
 from traceana.questions.runtimes.distributions import tail_index
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.tables import BestFamilies, DistributionFits, RuntimeSensitivity
+from traceana.stats.quantiles import woodruff_interval
 from traceana.store import Trace
 from traceana.tables.declare import declared
 
@@ -33,8 +35,8 @@ class RuntimeDistributions:
     bound: float | None
     """Smallest runtime, if the trace is left-truncated."""
     median: Median
-    """Of all rows: without an interval if the log is complete and few jobs still run, else the
-    Kaplan-Meier estimate with its interval, over independent units if there are any."""
+    """Of all rows, that of Kaplan-Meier if some are truncated or censored: without an interval if
+    the log is complete and few jobs still run, else with one over independent units, if any."""
     fits: DistributionFits | None = None
     pvalue: float | None = None
     """The families (None for fewer than two distinct runtimes), and p of the best."""
@@ -97,13 +99,18 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
     """Return the median of all rows; that of a log in which few still run has no interval."""
     if rows.is_empty():
         return None, None, None
-    cut = rows.height if cohort.observation is None else count_cut(rows)
-    if not (cut or cohort.sampled):
-        return rows["duration_s"].quantile(0.5, "linear"), None, None
+    cut, is_census = count_cut(rows), cohort.observation is not None and not cohort.sampled
+    if not cut:
+        median = rows["duration_s"].quantile(0.5, "linear")
+        if is_census:
+            return median, None, None
+        codes = cohort.cluster and rows[cohort.cluster].rank("dense").to_numpy() - 1
+        low, high = woodruff_interval(rows["duration_s"].to_numpy(), codes)
+        return (median, None, None) if math.isnan(low) else (median, low, high)
     unit = None if _codes(rows, cohort.cluster) is None else cohort.cluster
     curve = kaplan_meier(rows, quantiles=(0.5,), cluster=unit, status=None, **_SEEN)
     low, middle, high = curve.quantiles.select("ci_low", "time_s", "ci_high").row(0)
-    if cut <= MOST_NOT_ENDED * rows.height and not cohort.sampled:
+    if cut <= MOST_NOT_ENDED * rows.height and is_census:
         return middle, None, None
     return middle, low, high
 

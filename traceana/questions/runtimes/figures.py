@@ -22,7 +22,7 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import MOST_MARKS, WIDTH_IN, color_of, shade, start_axes, use_style
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import DistributionFits
-from traceana.tables.formatting import listed, plural
+from traceana.tables.formatting import listed, plural, size
 
 _MOST_SIZES: Final = 6  # groups beyond which a caption states the range of their sizes
 Panel = Literal["shares", "tail", "quantiles"]
@@ -187,6 +187,7 @@ def plot_empirical_distribution(
     heading: str = "",
     log_x: bool = True,
     durations: bool = False,
+    sizes: bool = False,
 ) -> Axes:
     """Draw the empirical distribution function of a column, one line per group.
 
@@ -203,6 +204,8 @@ def plot_empirical_distribution(
         Whether the axis of values is logarithmic; a value of 0 is at the left end.
     durations
         Whether the values are seconds, whose ticks are then 1 min, 1 h, 1 d.
+    sizes
+        Whether the values are bytes, whose ticks are then 10 kB, 1 MB, 1 GB.
 
     Examples
     --------
@@ -224,7 +227,8 @@ def plot_empirical_distribution(
             gid = f"band-{name}" if name else "band"
             ax.fill_betweenx(*ends, color=line.get_color(), alpha=0.25, linewidth=0, gid=gid)
     if log_x:
-        use_log_axis(ax, "x", result["value"], durations=durations)
+        write = _size if sizes else None
+        use_log_axis(ax, "x", result["value"], durations=durations, write=write)
     ax.set_ylim(0, 1)
     ax.yaxis.set_major_formatter(Percent())
     ax.set_xlabel(f"{x_label}, logarithmic" if log_x else x_label)
@@ -232,6 +236,10 @@ def plot_empirical_distribution(
     if len(ax.get_legend_handles_labels()[1]) > 1:
         place_legend(ax)
     return ax
+
+
+def _size(value: float) -> str:
+    return size(value).replace(".0 ", " ")
 
 
 def describe_empirical_distribution(result: pl.DataFrame) -> str:

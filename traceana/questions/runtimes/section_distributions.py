@@ -163,14 +163,15 @@ def _median_finding(fits: Found) -> str:
 
 def _longer_runtimes(fits: Found, bound_s: float, of_all: list[str]) -> Finding:
     """State medians above a bound: a log without its short jobs has a longer median."""
-    longer, short, what = [], [], f"runtimes of {duration(bound_s)} and more"
+    short, numbers = [], []
     for cohort, _ in fits.values():
         median, number = median_above(cohort, bound_s)
         if median is not None:
-            longer.append(f"{duration(median)} in {cohort.title} (n = {number:,})")
             short.append(f"{duration(median)} ({cohort.trace.label})")
-    text = f"Medians of the {what}: {'; '.join(longer)}. Of all runtimes: {'; '.join(of_all)}."
-    return Finding(text, heading=f"The median of {what} is {listed(short)}")
+            numbers.append(f"{cohort.title}: n = {number:,}")
+    heading = f"The median of runtimes of {duration(bound_s)} and more is {listed(short)}"
+    text = f"{heading} ({'; '.join(numbers)}). Of all runtimes: {'; '.join(of_all)}."
+    return Finding(text, heading=heading)
 
 
 def _details(cohort: Cohort, found: RuntimeDistributions) -> Iterator[Block]:

@@ -12,6 +12,7 @@ from traceana.cohorts.tables import CapacityCheck, MissingTimes
 from traceana.cohorts.task_times import END_IMPUTATIONS
 from traceana.cohorts.tasks import sample_jobs
 from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
+from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.runtimes.ratio import capacity, means_by_outcome, missing_times
 from traceana.store import Trace
@@ -28,6 +29,7 @@ _IMPUTATIONS: Final = {
 }
 _TIMES: Final = ("end_imputation", "tasks_with_runtime", "mean_s", "median_s", "instances_used")
 _COLUMNS: Final = (*_TIMES, "gpu_hours", "capacity_gpu_hours", "fraction_of_capacity")
+_DEPENDS: Final = "depending on missing ends"
 _OPENING: Final = (
     "The runtime of a task is the last end of its instances minus their first start; instances "
     "without a start are excluded. GPU-hours are the GPUs that each instance requests times its "
@@ -44,7 +46,7 @@ def build(traces: Sequence[Trace]) -> Content:
     """Compare the imputations of missing ends, for each trace with tasks and instances."""
     points = tuple(f"`{name}`: {_IMPUTATIONS[name]}" for name in END_IMPUTATIONS)
     blocks: list[Block] = [Text(_OPENING), Points("The imputations", points)]
-    findings, lead = list[str](), list[Block]()
+    findings, lead = list[Finding](), list[Block]()
     for trace in traces:
         title, tasks = task_title(trace), trace.manifest.tables["tasks"]
         check, error = trace.once(capacity)
@@ -98,25 +100,29 @@ def _means_table(means: pl.DataFrame, title: str) -> Table:
     )
 
 
-def _finding(check: pl.DataFrame, title: str) -> str:
+def _finding(check: pl.DataFrame, title: str) -> Finding:
     of = {row["end_imputation"]: row for row in check.rows(named=True)}
     low, high = of["drop"], of["trace_end"]
     if low["fraction_of_capacity"] is None:
-        return (
-            f"{title}: tasks request {hours(low['gpu_hours'])} GPU-hours if instances without an "
-            f"end are excluded, and {hours(high['gpu_hours'])} if they run to the end of the "
-            "trace; the capacity is not known."
+        ends = [hours(row["gpu_hours"]) for row in (low, high)]
+        return Finding(
+            f"{title}: tasks request {ends[0]} GPU-hours if instances without an end are excluded, "
+            f"and {ends[1]} if they run to the end of the trace; the capacity is not known.",
+            heading=f"{title}: tasks request {' to '.join(ends)} GPU-hours, {_DEPENDS}",
+            certainty="cannot tell",
         )
-    most = share(high["fraction_of_capacity"])
+    least, most = (share(row["fraction_of_capacity"]) for row in (low, high))
+    heading = f"{title}: tasks request {least} to {most} of the capacity, {_DEPENDS}"
     if high["fraction_of_capacity"] > 1:
         most = f"{plain(round(high['fraction_of_capacity'], 1))} times these"
     text = (
-        f"{title}: tasks request {share(low['fraction_of_capacity'])} of the GPU-hours of "
-        f"{plain(low['machine_gpus'])} GPUs if instances without an end are excluded, and "
+        f"{title}: tasks request {least} of the GPU-hours of the {plain(low['machine_gpus'])} GPUs "
+        "of all machines if instances without an end are excluded, and "
         f"{most} if they run to the end of the trace."
     )
     wrong = [name for name in END_IMPUTATIONS if of[name]["fraction_of_capacity"] > 1]
-    return text + f" Imputations that exceed the capacity: {', '.join(wrong)}." * bool(wrong)
+    text += f" Imputations that exceed the capacity: {', '.join(wrong)}." * bool(wrong)
+    return Finding(text, heading=heading, certainty="cannot tell")
 
 
 SECTION = Section(
@@ -127,5 +133,5 @@ SECTION = Section(
     needs=({"tasks": ("status",), "instances": ("start_s", "end_s")},),
     shares="cohort",
     part="Runtimes",
-    question="Do runtimes that are derived from instances agree with the tasks?",
+    question="How much do runtimes and GPU-hours depend on ends that are missing?",
 )

@@ -109,11 +109,14 @@ def _mark_deadlines_met(
 def describe_deadlines_met(groups: pl.DataFrame) -> str:
     """Return one sentence on what the figure of these fractions shows."""
     table = groups.drop_nulls("fraction_met")
-    met = pl.col("fraction_met").mean()
-    means = table.group_by("policy", maintain_order=True).agg(met)
-    texts = (f"{policy} {100 * met:.1f} %" for policy, met in means.iter_rows())
+    low, high = (100 * of for of in (pl.col("fraction_met").min(), pl.col("fraction_met").max()))
+    ends = table.group_by("policy", maintain_order=True).agg(low.alias("low"), high.alias("high"))
+    texts = (
+        f"{policy} {low:.1f} %" if low == high else f"{policy} {low:.1f} to {high:.1f} %"
+        for policy, low, high in ends.iter_rows()
+    )
     n = table["group"].n_unique()
-    return f"{f'Means over {n} groups' if n > 1 else 'Met'}: {', '.join(texts)}."
+    return f"Met{f' in {n} groups' if n > 1 else ''}: {', '.join(texts)}."
 
 
 _FIRST: Final = 70  # below, every policy allocates nearly all requests

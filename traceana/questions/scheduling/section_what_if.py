@@ -125,11 +125,7 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     shown = {
         policy: "less than 1 s" if 0 < wait < 1 else duration(wait) for policy, wait in of.items()
     }
-    fifo, easy = (shown[policy + _MORE] for policy in WAITS)
-    text = (
-        f"GPU jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "
-        f"(backfilling), and with 10 % more GPUs {fifo} and {easy} (simulated; n = {jobs:,})."
-    )
+    text = _simulated(shown, any(of[policy] for policy in WAITS), f"simulated; n = {jobs:,}")
     closest = "easy"
     explained = of["fifo"] >= _EXPLAINED * of.get("recorded", 0.0)
     if "recorded" in of:
@@ -157,9 +153,25 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     )
 
 
+def _simulated(shown: dict[str, str], is_waiting: bool, how: str) -> str:
+    """State the mean waits under each policy, today and with more GPUs."""
+    if not is_waiting:
+        return (
+            "GPU jobs would not wait under fifo or easy (backfilling) with the GPUs that there are "
+            f"({how})."
+        )
+    fifo, easy = (shown[policy + _MORE] for policy in WAITS)
+    return (
+        f"GPU jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "
+        f"(backfilling), and with 10 % more GPUs {fifo} and {easy} ({how})."
+    )
+
+
 def _heading(closest: str, shown: dict[str, str]) -> str:
     """Return what easy, or more GPUs, would change for a log that is closest to a policy."""
     today, more, easy = shown[closest], shown[closest + _MORE], shown["easy"]
+    if today == easy == duration(0):
+        return "GPU jobs would not wait under fifo or easy"
     if easy != today:
         return (
             f"backfilling (easy) would change the mean wait from {today} to {easy}, "

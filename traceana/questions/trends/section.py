@@ -126,11 +126,12 @@ def _trace(trace: Trace) -> Content:
             "cannot tell",
         )
     if found.capacity is not None:
-        text, heading, allocated = _allocated(found.capacity, found.capacity_source)
+        text, heading, whole = _allocated(found.capacity, found.capacity_source)
         findings.append(
             Finding(
                 f"{title}: {text}{others}",
-                effect=allocated,
+                effect=whole["allocated"],
+                cost_gpu_h=whole["gpu_hours"] * (whole["idle"] or 0),
                 heading=f"{title}: {heading}",
                 certainty=certainty,
             )
@@ -227,8 +228,8 @@ def _capacity_blocks(found: Found, trace: Trace) -> Iterator[Block]:
         )
 
 
-def _allocated(capacity: pl.DataFrame, source: str) -> tuple[str, str, float]:
-    """State how much of the GPUs was allocated, down and idle, in all and by type."""
+def _allocated(capacity: pl.DataFrame, source: str) -> tuple[str, str, dict[str, Any]]:
+    """State how much of the GPUs was allocated, down and idle, in all and by type; with the row."""
     of_all, *types = capacity.filter(pl.col("period") == "all").rows(named=True)
     parts = [
         f"{share(of_all[name] or 0)} were {name}"
@@ -244,7 +245,7 @@ def _allocated(capacity: pl.DataFrame, source: str) -> tuple[str, str, float]:
         f"({source}), {listed(parts)}{by_type}."
     )
     heading = f"{share(of_all['allocated'] or 0)} of the GPUs were allocated"
-    return text, heading, of_all["allocated"]
+    return text, heading, of_all
 
 
 def _drifts(rows: pl.DataFrame, title: str) -> Iterator[Finding]:

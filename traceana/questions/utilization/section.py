@@ -32,7 +32,7 @@ from traceana.questions.utilization.tables import (
 )
 from traceana.store import Trace
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import fraction_range, hours, listed, share
+from traceana.tables.formatting import duration, fraction_range, hours, listed, plain, share
 
 _RESOURCES: Final = {
     "gpus": ("GPUs", "GPU"),
@@ -130,9 +130,12 @@ def _used(table: pl.DataFrame, by: str, title: str) -> Block:
 def _pictures(
     tables: UtilizationTables, trace: Trace, title: str, above: str
 ) -> Iterator[Picture | Drawing]:
-    def distribution(curve: pl.DataFrame, key: str, about: str, x: str, heading: str) -> Drawing:
-        options = {"key": f"{key}-{trace.id}", "about": about, "x_label": x, "heading": heading}
-        return drawing("empirical-distribution", curve, trace=trace, title=title, **options)
+    def distribution(
+        curve: pl.DataFrame, key: str, about: str, x: str, heading: str, *, sizes: bool = False
+    ) -> Drawing:
+        options: dict[str, Any] = {"x_label": x, "heading": heading, "sizes": sizes}
+        of = ("empirical-distribution", curve, trace, f"{key}-{trace.id}", about)
+        return drawing(*of, title=title, **options)
 
     panels = []
     for resource, curve in tables.curves.items():
@@ -161,8 +164,9 @@ def _pictures(
             "Requested and not used",
         )
     if tables.network is not None:
-        about, x = "Network input and output of instances", "Bytes, mean of an instance"
-        yield distribution(tables.network, "network", about, x, "Network input and output")
+        about, x = "Network input and output of instances", "Data, mean of an instance"
+        heading = "Network input and output"
+        yield distribution(tables.network, "network", about, x, heading, sizes=True)
 
 
 def _findings(tables: UtilizationTables, title: str) -> tuple[str, ...]:
@@ -185,19 +189,39 @@ def _findings(tables: UtilizationTables, title: str) -> tuple[str, ...]:
     if tables.idle is not None and tables.idle.height:
         row = tables.idle.row(-1, named=True)
         if row["fraction_idle"] is not None:
-            findings.append(
-                f"{title}: {_effect(row, 'fraction_idle')} of {hours(row['gpu_hours'])} requested "
-                f"GPU-hours are idle, and {_effect(row, 'fraction_unused', 'unused_')} are of "
-                f"instances that use less than 1 % of a GPU (n = {row['n']:,} instances)."
+            heading = f"{title}: {share(row['fraction_idle'])} of the requested GPU-hours are idle"
+            unused = _effect(row, "fraction_unused", "unused_")
+            text = (
+                f"{heading} ({_limits(row)}; of {hours(row['gpu_hours'])} GPU-hours; n = "
+                f"{row['n']:,} instances). {unused} are of instances that use less than 1 % of a "
+                "GPU."
             )
+            finding = Finding(
+                text,
+                cost_gpu_h=row["idle_gpu_hours"],
+                certainty="estimated",
+                heading=heading,
+            )
+            findings.insert(0, finding)
+    if tables.allocation_summary is not None:
+        of_all = tables.allocation_summary.row(0, named=True)
+        findings.append(
+            f"{title}: {share(of_all['mean'])} of the {plain(of_all['capacity_gpus'])} GPUs of all "
+            f"machines were allocated on average, at most {share(of_all['max'])} "
+            f"(n = {of_all['bins']:,} bins of {duration(BIN_S)}). Instances without times are not "
+            "counted, so this is too low."
+        )
     return tuple(findings)
 
 
 def _effect(row: dict[str, Any], name: str, prefix: str = "") -> str:
     """Write a fraction with its interval."""
+    return f"{share(row[name])} ({_limits(row, prefix)})"
+
+
+def _limits(row: dict[str, Any], prefix: str = "") -> str:
     low, high = row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
-    interval = "no interval" if low is None else f"95 % CI {fraction_range(low, high)}"
-    return f"{share(row[name])} ({interval})"
+    return "no interval" if low is None else f"95 % CI {fraction_range(low, high)}"
 
 
 SECTION = Section(

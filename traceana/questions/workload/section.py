@@ -504,7 +504,7 @@ def _size_finding(loads: list[_Load]) -> str:
 
 
 def _top_finding(loads: list[_Load]) -> str:
-    parts, short, most = [], [], 0.0
+    parts, numbers, most = [], [], 0.0
     for load in loads:
         sizes = load.results.concentration
         if sizes is None or sizes.total["gini"].item() is None:
@@ -519,16 +519,14 @@ def _top_finding(loads: list[_Load]) -> str:
                 since = "were submitted before the window" if listed_from else _BEFORE_ENDS
                 top += f"; {share(other)} without the {load.results.survivors:,} that {since}"
         most = max(most, row["fraction_of_top_1_percent"])
-        part = share(row["fraction_of_top_1_percent"])
-        parts.append(f"{part} in {load.title} ({top})")
-        short.append(f"{part} ({load.trace.label})")
+        parts.append(f"{share(row['fraction_of_top_1_percent'])} ({load.trace.label})")
+        is_only = len(loads) == 1 and load.title == load.trace.label
+        numbers.append(top if is_only else f"{load.title}: {top}")
     if not parts:
         return ""
-    return Finding(
-        f"Of the GPU-hours, the largest 1 % of the GPU jobs use {listed(parts)}.",
-        heading=f"The largest 1 % of GPU jobs use {listed(short)} of the GPU-hours",
-        is_description=most < _CONCENTRATED,
-    )
+    heading = f"The largest 1 % of GPU jobs use {listed(parts)} of the GPU-hours"
+    text = f"{heading} ({'; '.join(numbers)})."
+    return Finding(text, heading=heading, is_description=most < _CONCENTRATED)
 
 
 def _burst_finding(loads: list[_Load]) -> str:

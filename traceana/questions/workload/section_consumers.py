@@ -237,17 +237,18 @@ def _wasted(consumers: Consumers, title: str) -> Iterator[Finding]:
     )
     for row in lost.sort("wasted_hours", descending=True).head(_NAMED).rows(named=True):
         part, jobs = row["wasted_hours"] / total, plural(row["jobs"], "job")
-        of = f"{share(part)} of all {hours_text(total)} {unit}-hours"
-        text = f"{jobs} that ended as {row[name]} used {of}"
+        ended, of = f"that ended as {row[name]} used {share(part)} of", f"{unit}-hours"
+        heading = f"{title}: jobs {ended} the {of}"
         yield Finding(
-            f"{title}: {text}: {hours_text(row['wasted_hours'])} {unit}-hours.",
+            f"{heading}: {hours_text(row['wasted_hours'])} of {hours_text(total)} ({jobs}).",
             effect=part,
             n=row["jobs"],
             cost_gpu_h=row["wasted_hours"] if unit == "GPU" else 0.0,
             cost_jobs=row["jobs"],
-            alert=f"{title}: {row[name]}: {jobs} used {of}" if part >= _COSTLY else "",
-            heading=f"{title}: jobs that ended as {row[name]} used {share(part)} of the "
-            f"{unit}-hours",
+            alert=f"{title}: {jobs} {ended} all {hours_text(total)} {of}"
+            if part >= _COSTLY
+            else "",
+            heading=heading,
             is_null=part < _NEGLIGIBLE,
         )
 

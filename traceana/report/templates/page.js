@@ -257,7 +257,7 @@
     pick.addEventListener("change", () => {
       const wanted = pick.selectedIndex ? pick.value : null;
       const other = (one) => {
-        const named = one.textContent.match(word);
+        const named = `${one.dataset.under ?? ""} ${one.textContent}`.match(word);
         return wanted !== null && named !== null && !named.includes(wanted);
       };
       for (const one of document.querySelectorAll("main .findings li, main section figure[data-name], .alerts li, .results li")) {
