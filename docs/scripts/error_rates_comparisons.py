@@ -3,7 +3,7 @@
     python docs/scripts/error_rates_comparisons.py [SAMPLES]
 
 Writes the parts on comparisons in clusters and on blocks of time of
-docs/explanation/error-rates.md. Seeded; takes an hour if SAMPLES is not given.
+docs/explanation/error-rates.md. Seeded; takes half an hour if SAMPLES is not given.
 """
 
 from __future__ import annotations

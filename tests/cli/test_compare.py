@@ -48,3 +48,20 @@ def test_files_are_compared_with_a_mapping_and_may_fail_a_job(tmp_path: Path) ->
     assert CliRunner().invoke(app, [*command, "median_wait_s > 2 * before"]).exit_code == 0
     unnamed = CliRunner().invoke(app, ["compare", "one", "two", "--mapping", "own.toml"])
     assert "are for files" in str(unnamed.exception)
+
+
+def test_failures_of_a_definition_of_the_publisher_are_named_so(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"submit_s": [1000.0 * job for job in range(40)]}).with_columns(
+        job_id=pl.int_range(40).cast(pl.String),
+        start_s="submit_s",
+        runtime_s=pl.lit(10.0),
+        status=pl.lit("completed"),
+    )
+    columns = "".join(f'{name} = "{name}"\n' for name in jobs.columns)
+    own = 'failure_statuses = ["failed", "cancelled"]\nfailure_definition = "Only D is a success."'
+    for name, facts in (("own", own), ("usual", "")):
+        mapping = f"[trace]\n{facts}\n[jobs]\n{columns}"
+        traceana.add_table(jobs, trace=name, table="jobs", store=tmp_path, mapping=mapping)
+        command = ["compare", name, "--split", "20000", "--store", str(tmp_path)]
+        text = " ".join(CliRunner().invoke(app, command).stdout.split())
+        assert ("Failures of the published definition: Only D is a success." in text) is bool(facts)

@@ -101,9 +101,11 @@ def compare(
     else:
         _show(comparison)
         if changes is not None:
+            own = {each.manifest.own_failures for each in opened} - {""}
+            failures = f" Failures of the published definition: {' '.join(sorted(own))}" * bool(own)
             terminal().print(
                 "\nChanges: exact; the interval of a ratio is for other days of such periods. "
-                "median_runtime_s is of jobs that ended."
+                f"median_runtime_s is of jobs that ended.{failures}"
             )
             shown = ["measure", "before", "after", "difference", "ratio", "ci_low", "ci_high"]
             print_rows(changes, Changes, columns=shown)

@@ -249,8 +249,8 @@ def _jobs(trace: Trace) -> Cohort:
     start = "start_s" if "start_s" in rows.columns and rows["start_s"].count() else "submit_s"
     begun = pl.col(start) if start in rows.columns else pl.lit(None, pl.Float64)
     rows = rows.with_columns(watched_s=pl.lit(observation.end_s, pl.Float64) - begun)
-    definition = f"Published definition, used where it is named: {manifest.failure_definition}"
-    definition *= {*manifest.failure_statuses} != {"failed"}
+    definition = manifest.own_failures
+    definition = definition and f"Published definition, used where it is named: {definition}"
     times = [pl.col(name) for name in ("submit_s", "start_s") if name in rows.columns]
     first = rows.select(pl.coalesce(*times, pl.lit(None, pl.Float64))).to_series()
     if observation.start_s is not None:  # rows of before are seen because they lasted

@@ -225,6 +225,11 @@ class Manifest:
         return chosen if self.published_examples else ""
 
     @property
+    def own_failures(self) -> str:
+        """Definition of failure where it is not the status failed alone; else empty."""
+        return self.failure_definition * ({*self.failure_statuses} != {"failed"})
+
+    @property
     def is_left_truncated(self) -> bool:
         """Whether short jobs are missing, so that the trace is no peer of a whole log."""
         return any(table.left_truncated for table in self.tables.values())

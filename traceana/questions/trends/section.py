@@ -147,9 +147,8 @@ def _trace(trace: Trace) -> Content:
 def _blocks(found: Found, trace: Trace) -> Iterator[Block]:
     """Yield the tables: by period, of the capacity, of outages, changes and drift."""
     title = trace.label
-    published = {*trace.manifest.failure_statuses} != {"failed"}
-    if published and found.trends["failure_rate"].count():
-        definition = trace.manifest.failure_definition
+    definition = trace.manifest.own_failures
+    if definition and found.trends["failure_rate"].count():
         yield Text(f"Failures are those of the published definition here: {definition}")
     yield result_table(
         found.trends,
