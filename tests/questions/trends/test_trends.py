@@ -327,3 +327,20 @@ def test_a_page_names_the_definition_of_failure_of_its_trends(tmp_path: Path) ->
         pages.append(build_report(tmp_path / name, out=out, only="trends", formats="md"))
     stated = "Failures are those of the published definition here: Only D is a success."
     assert [stated in page.read_text() for page in pages] == [True, False]
+
+
+def test_users_who_are_active_mostly_before_or_after_a_change_do_not_hide_its_size() -> None:
+    """Runtimes are 15 % longer from day 30 on; 85 % of the days of a user are on one side of it."""
+    draw, rows = np.random.default_rng(2), []
+    for user in range(40):
+        before = 17 if user % 2 else 3
+        days = [*draw.choice(30, before, replace=False), *(30 + draw.choice(30, 20 - before))]
+        for day in np.repeat(np.unique(days), 4):
+            runtime = np.exp(draw.normal(7 + user / 10, 0.3)) * (1.15 if day >= 30 else 1)
+            start = day * DAY_S + draw.uniform(0, DAY_S / 2)
+            rows.append((f"u{user}", "train", start, start, runtime, "completed"))
+    names = ["user", "job_name", "submit_s", "start_s", "runtime_s", "status"]
+    found = level_changes(pl.DataFrame(rows, schema=names, orient="row"))
+    [row] = found.filter(measure="runtime").to_dicts()
+    assert row["effect"] == pytest.approx(0.15, abs=0.03)
+    assert row["ci_low"] < 0.15 < row["ci_high"]

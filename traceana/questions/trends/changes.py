@@ -453,16 +453,21 @@ def _of_medians(rows: pl.DataFrame, inside: pl.Expr) -> tuple[float, float, floa
     """Return the difference of medians within strata, and its interval by a jackknife.
 
     The medians are weighted, of what each row is above the mean of its stratum; a stratum weighs
-    by its days on a side. Rows that reached a limit are only known to be longer.
+    as much on both sides, by its days (harmonic mean), or one that is mostly on a side would make
+    the change smaller. Rows that reached a limit are only known to be longer.
     """
     value, several = pl.col("value"), pl.col("inside").n_unique().over("stratum") > 1
-    side_days = pl.col("day").n_unique() / pl.len()
+    inside_days, other_days = (
+        pl.col("day").filter(side).n_unique().over("stratum")
+        for side in (pl.col("inside"), ~pl.col("inside"))
+    )
+    both = inside_days * other_days / (inside_days + other_days)
     rows = rows.select("stratum", "day", "value", inside=inside).filter(several)
     rows = rows.select(
         "day",
         "inside",
         above=value - value.mean().over("stratum"),
-        weight=side_days.over("stratum", "inside"),
+        weight=both / pl.len().over("stratum", "inside"),
     ).sort("above")
     if rows.is_empty():
         return None
