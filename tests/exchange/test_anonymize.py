@@ -135,6 +135,30 @@ def test_hour_weekday_and_every_difference_of_times_stay(store: Path, tmp_path: 
     assert steps["time_s"].equals(STEPS["time_s"])  # seconds of the job, no date in them
 
 
+def test_the_window_of_an_export_stays_as_long(tmp_path: Path) -> None:
+    # a job that was held for weeks is listed; the export begins with the first end
+    lines = ["JobID|User|State|Submit|Start|End", "1|u|COMPLETED|2026-02-01T00:00:00|"]
+    lines[1] += "2026-03-01T00:30:00|2026-03-01T01:00:00"
+    lines += [
+        f"{job}|u|COMPLETED|2026-03-{1 + job // 24:02d}T{job % 24:02d}:30:00|"
+        f"2026-03-{1 + job // 24:02d}T{job % 24:02d}:31:00|2026-03-{1 + job // 24:02d}"
+        f"T{job % 24:02d}:50:00"
+        for job in range(2, 400)
+    ]
+    (tmp_path / "mine.txt").write_text("\n".join(lines) + "\n")
+    traceana.ingest(tmp_path / "mine.txt", store=tmp_path / "store")
+    for options in ({}, {"round_s": 600.0}):
+        anonymized(tmp_path / "store", tmp_path / f"out{len(options)}", **options)
+        of_each = [traceana.open_store(tmp_path / name) for name in ("store", f"out{len(options)}")]
+        before, after = (one.manifest("mine") for one in of_each)
+        length, same = (
+            (one.window_end_s or 0) - (one.window_start_s or 0) for one in (before, after)
+        )
+        assert 16 * 86_400 < length < 17 * 86_400
+        assert abs(same - length) <= 600 * len(options)
+        assert after.window == "derived"
+
+
 def test_what_the_analyses_need_stays(store: Path, tmp_path: Path) -> None:
     jobs, _ = anonymized(store, tmp_path / "out")
     assert jobs["runtime_s"].to_list() == [59, 125, 3600]

@@ -162,6 +162,9 @@ class _Rows:
         if manifest.window == "stated":
             ends = {name: getattr(manifest, name) for name in ("window_start_s", "window_end_s")}
             facts |= {k: None if v is None else v - self._shift_s for k, v in ends.items()}
+        elif first is not None:  # of an export it is not always that of its first time
+            start = first - self._shift_s
+            facts["window_start_s"] = start // round_s * round_s if round_s else start
         self.facts = {"title": f"{manifest.trace} (anonymized)"} | facts
 
     def write(self, stored: pl.LazyFrame, table: str, out: Path) -> list[str]:
