@@ -135,11 +135,20 @@ def test_a_finding_goes_on_below_its_heading() -> None:
         "91 % ended.",
         ": 9 of 30.": "9 of 30.",
         " (n = 9; of all).": "n = 9; of all.",
-        " (openb: n = 9).": "openb: n = 9.",
     }
     assert {rest: _below(heading + rest, heading) for rest in cases} == cases
-    for whole in (f"{heading} as ever.", f"{heading} (n = 1,306 pods).", "Another (sentence)."):
+    for whole in (
+        f"{heading} as ever.",
+        f"{heading} (n = 1,306 pods).",
+        f"{heading} (openb: n = 9; ITP: n = 10).",
+        f"{heading} (within a day) of these.",
+        "Another (sentence).",
+    ):
         assert _below(whole, heading) == whole
+
+
+def test_a_trace_with_the_jobs_of_another_is_named_below_its_numbers(page: Element) -> None:
+    assert "ElasticFlow has the jobs of ITP" in section(page, "summary").text
 
 
 def test_the_keyboard_can_skip_the_head(page: Element) -> None:

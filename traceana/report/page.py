@@ -45,8 +45,8 @@ _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`]+)`")
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|kB|MB|GB)(?!\w))")
 _SENTENCE: Final = re.compile(r"(?<=[^.]\.) (?=[A-Z0-9])")
-_BRACKET: Final = re.compile(r" \(((?:[^()]|\([^()]*\))*)\)(.*)", re.DOTALL)
-_ONLY_N: Final = re.compile(r" \(n = [\d,]+[^;()]*\)\.")
+_BRACKET: Final = re.compile(r" \(((?:[^()]|\([^()]*\))*)\)([.;:].*)", re.DOTALL)
+_ONLY_N: Final = re.compile(r" \((?:[^();]*\bn = [\d,]+[^();]*;? ?)+\)\.")
 _WORD: Final = re.compile(r"[a-z]+(?:[;,.]|$| (?!=))")
 """At the beginning of a sentence: neither a name before a colon nor a quantity."""
 _P: Final = re.compile(r"\bp ([=<]) ")
@@ -348,6 +348,7 @@ def render_page(
         fact_names=[name for name in FACTS if any(name in dict(found) for _, found in facts)],
         has_failures=any("Failed" in dict(found) for _, found in facts),
         failed_as=[(one, words) for one in context.traces if (words := failed_as(one))],
+        repeats=_repeats(context),
         altered=_altered(context),
         papers=papers,
         command=context.data_source.reproduction,
@@ -410,6 +411,13 @@ def name_page(title: str, context: Context, /) -> str:
 def trace_titles(context: Context, /) -> list[str]:
     """Return the titles of the traces that a report is made from."""
     return [context.store.manifest(trace).title for trace in context.ledgers]
+
+
+def _repeats(context: Context) -> list[tuple[str, str]]:
+    """Return the traces that have the jobs of another one, and the other."""
+    labels = {trace.id: trace.label for trace in context.traces}
+    pairs = [(trace.label, labels.get(trace.manifest.repeats or "")) for trace in context.traces]
+    return [(label, other) for label, other in pairs if other]
 
 
 def _altered(context: Context) -> list[str]:

@@ -106,6 +106,8 @@ _LIMITATIONS: Final = (
     "A few very long jobs decide the concentration, and in a longer window it would be larger. "
     "It is over GPU jobs: those that requested GPUs and have a runtime; traces are not added up."
 )
+_FINE_BELOW: Final = 1000.0
+"""GPUs below which a median has three digits; a larger one is whole."""
 _BEFORE_ENDS: Final = "started before the first recorded end"
 
 
@@ -498,7 +500,8 @@ def _size_finding(loads: list[_Load]) -> str:
         if not hours and (of_cpus := load.trace.once(cpu_hours_of)):
             size = f"{hours_text(of_cpus)} CPU-hours"
         elif gpus is not None:
-            size += f", median {'1 GPU' if gpus == 1 else f'{plain(gpus)} GPUs'}"
+            number = f"{gpus:.3g}" if gpus < _FINE_BELOW else plain(gpus)
+            size += f", median {'1 GPU' if gpus == 1 else f'{number} GPUs'}"
         parts.append(f"{load.title}: {plural(row['jobs'], 'job')}, {size}")
     return f"{'; '.join(parts)}."
 
