@@ -96,3 +96,15 @@ def test_the_period_is_the_window_that_hours_are_of(tmp_path: Path) -> None:
     assert facts["Period"] == "16.7 min"
     # of those watched from their start on half ran for 500 s
     assert facts["Median runtime"] == "8.33 min (short jobs are missing)"
+
+
+def test_a_window_to_midnight_ends_on_the_day_before(tmp_path: Path) -> None:
+    march, april = 1_772_323_200.0, 1_775_001_600.0  # 2026, UTC
+    times = {"submit_s": [march + 5], "start_s": [march + 5], "end_s": [march + 90]}
+    jobs = pl.DataFrame({"job_id": ["a"], "status": ["completed"], **times})
+    columns = "".join(f'{name} = "{name}"\n' for name in jobs.columns)
+    window = f"[trace]\nwindow_start_s = {march}\nwindow_end_s = {april}\n"
+    mapping = f"{window}[jobs]\n{columns}"
+    traceana.add_table(jobs, trace="t", table="jobs", store=tmp_path, mapping=mapping)
+    facts = dict(facts_of(traceana.open_store(tmp_path).trace("t")))
+    assert facts["Period"] == "2026-03-01 to 2026-03-31"

@@ -484,7 +484,8 @@ def _period(trace: Trace) -> str:
     if not trace.manifest.absolute_times:
         return duration(last - first)
     zone = ZoneInfo(trace.manifest.timezone) if trace.manifest.timezone else UTC
-    start, end = (datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d") for at in (first, last))
+    ends = (first, last - 1e-3)  # an end at midnight is that of the day before
+    start, end = (datetime.fromtimestamp(at, zone).strftime("%Y-%m-%d") for at in ends)
     return start if start == end else f"{start} to {end}"
 
 
