@@ -76,10 +76,8 @@ def _kinds(results: ClaimResults) -> Table:
 def _paper(claims: pl.DataFrame) -> Table:
     columns = ["id", "section", "statement", "published", "measured", "verdict", "reason"]
     caption = f"{PAPERS[claims['paper'][0]].title}."
-    if claims["reference"].n_unique() == 1:
+    if claims["reference"].n_unique() == 1:  # else the section is named, and the CSV has more
         caption += f" Reference: {claims['reference'][0]}."
-    else:
-        columns.append("reference")
     why = pl.concat_str("reason", pl.format("({})", "tolerance"), separator=" ", ignore_nulls=True)
     shown = claims.with_columns(section=pl.format("{} ({})", "section", "kind"), reason=why)
     headings = {"section": "Section (kind)", "reason": "Reason (tolerance)"}
