@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 KEYS: Final = ("job_id", "task_name")
 _TIMES: Final = ("start_s", "end_s")
 _ODD: Final = pl.lit(0x9E3779B97F4A7C15, pl.UInt64)  # the hash of (a, b) is not that of (b, a)
-_UNIT: Final = 2.0**40  # of a second
 _COUNTS: Final = ("n_instances", "n_start", "n_end", "n_known")
 
 
@@ -140,21 +139,15 @@ def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFr
 
 
 def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
-    on_polars = rows.implementation is nw.Implementation.POLARS
     start, end = nw.col("start_s"), nw.col("end_s")
     complete = ~end.is_null() & ~start.is_null()
-    summed: list[nw.Expr] = [end - start, nw.when(end.is_null()).then(start)]
-    if on_polars:  # streamed in any order: sums of whole numbers do not depend on it
-        summed = [(column * _UNIT).round().cast(nw.Int128) for column in summed]
-    seconds, opened = summed
     parts = rows.select(
         *KEYS,
         *_TIMES,
         nw.when(complete).then(start).alias("known_start"),
         nw.when(complete).then(end).alias("known_end"),
         nw.when(end.is_null()).then(start).alias("open_start"),
-        opened.alias("opened"),
-        seconds.alias("seconds"),
+        (end - start).alias("seconds"),
     )
     aggregates = {
         "n_instances": nw.len(),
@@ -166,16 +159,10 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         "known_s": nw.col("seconds").sum(),
         "open_first_s": nw.col("open_start").min(),
         "open_last_s": nw.col("open_start").max(),
-        "open_sum_s": nw.col("opened").sum(),
+        "open_sum_s": nw.col("open_start").sum(),
     }
-    if on_polars:
-        named = [value.alias(name) for name, value in aggregates.items()]
-        sums = pl.col("known_s", "open_sum_s").cast(pl.Float64) / _UNIT
-        counts = pl.col(_COUNTS).cast(pl.Int64)
-        table = collect(parts.group_by(*KEYS).agg(*named)).with_columns(sums, counts)
-    else:
-        # unsorted: the join restores the order of the tasks
-        table = reduce_unsorted(parts, KEYS, **aggregates)
+    # unsorted: the join restores the order of the tasks
+    table = reduce_unsorted(parts, KEYS, **aggregates)
     return table.with_columns(
         # a sum of no value is 0 in some engines, and null in others
         pl.when(pl.col("n_known") > 0).then("known_s"),
