@@ -6,11 +6,9 @@ and the remedy. The command line prints it to standard error and exits with 2.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from typing import Final
 
 _LONGEST: Final = 1000  # characters of a line
 

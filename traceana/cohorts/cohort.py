@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -19,11 +19,8 @@ from traceana.cohorts.tasks import (
 from traceana.schema import STATUSES
 from traceana.stats.arrays import Floats, Integers
 from traceana.stats.time_blocks import MIN_BLOCKS, TimeBlocks, time_blocks
+from traceana.store import Trace
 from traceana.tables.formatting import duration, plural
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
-
 
 MOST_GROUPS: Final = 20
 """A column with more values does not group; of its groups, the largest so many are shown."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
 from traceana.errors import DataError
 from traceana.schema import STATUSES
@@ -18,12 +20,6 @@ from traceana.store.frames import (
     collect,
     column_names,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
-
 
 OUTCOMES: Final[dict[str, Any]] = {"success": ("completed",), "failure": ("failed",)}
 """A failure rate counts the failed among the completed and failed; all other rows are excluded."""

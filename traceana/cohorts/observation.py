@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
-from traceana.cohorts.overlap import BEGIN, UNTIL, open_overlap
+from traceana.cohorts.overlap import BEGIN, UNTIL, Window, open_overlap
+from traceana.cohorts.tasks import JobSample
 from traceana.stats.survival import product_limit
+from traceana.store import Trace
 from traceana.store.frames import collect, reduce_frame
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
-
-    from traceana.cohorts.overlap import Window
-    from traceana.cohorts.tasks import JobSample
-    from traceana.store import Trace
-    from traceana.store.manifest import Manifest
+from traceana.store.manifest import Manifest
 
 
 @dataclass(frozen=True)

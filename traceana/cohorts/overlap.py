@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.stats.arguments import is_number
 from traceana.store.frames import column_names, open_frame, reduce_frame
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from narwhals.stable.v2.typing import IntoFrame
-
 
 Window: TypeAlias = tuple[float, float]
 """First and last second of an observation window, on the clock of the trace."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import polars as pl
 
 from traceana.tables.declare import (
     ResultTable,
@@ -18,9 +20,6 @@ from traceana.tables.declare import (
     text,
 )
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class TaskRuntimes(ResultTable):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.tables import CapacityCheck, TaskRuntimes
 from traceana.errors import DataError
@@ -23,12 +25,6 @@ from traceana.store.frames import (
     reduce_unsorted,
 )
 from traceana.tables.declare import declared, returns
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from narwhals.stable.v2.typing import IntoFrame
-
 
 KEYS: Final = ("job_id", "task_name")
 _TIMES: Final = ("start_s", "end_s")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
 from traceana.cohorts.task_times import TaskTimes, impute_ends, read_task_times
+from traceana.store import Trace
 from traceana.store.frames import admit_columns, open_frame, reduce_frame
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
-
-    from traceana.store import Trace
-
 
 MAX_TASKS: Final = 1_300_000
 """A trace with at most so many tasks is analyzed completely, such as the published PAI trace.

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
 from matplotlib import font_manager, rcParams
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.dates import AutoDateFormatter, AutoDateLocator, ConciseDateFormatter, num2date
 from matplotlib.lines import Line2D
 from matplotlib.ticker import (
@@ -25,16 +26,12 @@ from matplotlib.ticker import (
     PercentFormatter,
 )
 from matplotlib.transforms import ScaledTranslation
+from numpy.typing import NDArray
 
 from traceana.drawing.style import check_groups, figure_of, shade
 from traceana.errors import DataError
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import duration, duration_ticks
-
-if TYPE_CHECKING:
-    from matplotlib.axis import Axis
-    from numpy.typing import NDArray
-
 
 _LINE_SPACING: Final = 1.15
 _LEGEND_CHARACTERS: Final = 52

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import PathCollection, QuadMesh
 from matplotlib.colors import to_rgb
@@ -27,10 +28,6 @@ from matplotlib.ticker import FixedFormatter, FuncFormatter, PercentFormatter
 
 from traceana.drawing.style import use_style
 from traceana.tables.formatting import without_controls
-
-if TYPE_CHECKING:
-    from matplotlib.axis import Axis
-
 
 WATERMARK: Final = "SYNTHETIC"
 PNG_DPI: Final = 300

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, fields
 from datetime import UTC, date, datetime, time
 from math import inf
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from zoneinfo import ZoneInfo
 
+import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.cohorts.observation import find_window
@@ -24,11 +26,6 @@ from traceana.schema import get_table
 from traceana.store import Manifest, Store, TableManifest, open_store
 from traceana.store.manifest import SELECTED
 from traceana.tables.formatting import clock, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import polars as pl
 
 Time: TypeAlias = str | float | date
 """A date or time, or seconds on the clock of a trace."""

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, cast
+from pathlib import Path
+from typing import Final, cast
 
 import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from traceana.errors import SourceError
+from traceana.ingesters.compiled import CompiledMapping, Source
 from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.files import read_ahead
-from traceana.ingesters.readers.frames import LINE
+from traceana.ingesters.readers.frames import LINE, FrameBlock
 from traceana.ingesters.unwrap import plain
 from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from traceana.ingesters.compiled import CompiledMapping, Source
-    from traceana.ingesters.readers.frames import FrameBlock
-    from traceana.store.writer import TableWriter
+from traceana.store.writer import TableWriter
 
 Progress = Callable[[str, str, int], None]
 OCCASION: Final = "@occasion"

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Collection
+from collections.abc import Mapping as ByName
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
 from traceana.ingesters.expressions import Columns, Kind, bare_column, compile_expression, view_name
+from traceana.ingesters.files import CsvFile
+from traceana.ingesters.mapping import Mapping, TableMapping
 from traceana.ingesters.parsing import (
     BYTES,
     SECONDS,
@@ -21,17 +25,9 @@ from traceana.ingesters.parsing import (
     read_size,
     read_time,
 )
-from traceana.ingesters.readers.reader import open_reader
+from traceana.ingesters.readers.reader import Rows, open_reader
 from traceana.ingesters.readers.sacct_fields import expand_lists
 from traceana.schema import STATUSES, decisive_columns, get_rules, get_table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from collections.abc import Mapping as ByName
-
-    from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.mapping import Mapping, TableMapping
-    from traceana.ingesters.readers.reader import Rows
 
 KINDS: Final[tuple[Kind, ...]] = ("text", "time", "number")
 """Of several kinds in which a column is used, it is read as the first."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
 from traceana.ingesters.compiled import ROW, CompiledMapping, source_name
-from traceana.ingesters.readers.frames import LINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.readers.frames import LINE, FrameBlock
 
 UNKNOWN: Final = "unknown"
 _RULE: Final = "\0rule"

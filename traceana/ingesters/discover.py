@@ -5,26 +5,20 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from traceana.catalog import Content, get_trace, load_catalog
 from traceana.errors import SourceError, TraceanaError
 from traceana.ingesters.compiled import Source, compile_mapping, open_source
 from traceana.ingesters.expressions import MissingColumnError
 from traceana.ingesters.files import LONGEST_HEAD, CsvFile, Listing, content_sha256, list_csvs
+from traceana.ingesters.mapping import Mapping
 from traceana.ingesters.readers.csv import csv_rows, read_header
-from traceana.ingesters.readers.reader import detect_reader, get_reader, readers
+from traceana.ingesters.readers.reader import Reader, detect_reader, get_reader, readers
 from traceana.ingesters.unwrap import SYNTHETIC_PREFIX, plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from traceana.ingesters.mapping import Mapping
-    from traceana.ingesters.readers.reader import Reader
 
 _SHOWN = 120  # characters of a name
 _PLACES = 3  # in a message

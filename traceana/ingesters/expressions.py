@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
@@ -15,8 +16,6 @@ from traceana.errors import DataError, did_you_mean
 from traceana.ingesters.parsing import own_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from sqlglot.expressions import Expression
 
 

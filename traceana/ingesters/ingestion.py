@@ -7,7 +7,8 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as ByName
 from contextlib import contextmanager
 from importlib.metadata import version
 from os import PathLike, fspath
@@ -20,6 +21,7 @@ from platformdirs import user_cache_path
 
 from traceana.catalog import get_trace
 from traceana.errors import DataError, SourceError, StoreError, TraceanaError
+from traceana.ingesters.build import Progress
 from traceana.ingesters.compiled import Source
 from traceana.ingesters.discover import Discovery, discover, fit_files, match_files, name_of
 from traceana.ingesters.files import UnlistedMemberError
@@ -32,12 +34,7 @@ from traceana.store.ledger import Ledger
 from traceana.store.store import Store, store_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Mapping as ByName
-
     from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.ingesters.build import Progress
 
 
 _LONGEST_MAPPING: Final = 1 << 20

@@ -7,11 +7,13 @@ import json
 import math
 import shutil
 import tomllib
+from collections.abc import Iterable
+from collections.abc import Mapping as Facts
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import filelock
 import polars as pl
@@ -26,7 +28,7 @@ from traceana.ingesters.build import (
     merge_newest,
     stored_kept,
 )
-from traceana.ingesters.compiled import compile_mapping
+from traceana.ingesters.compiled import CompiledMapping, Source, compile_mapping
 from traceana.ingesters.files import sha256_of
 from traceana.ingesters.mapping import Mapping, check_type
 from traceana.ingesters.reshape import RESHAPES
@@ -42,13 +44,6 @@ from traceana.store.writer import (
     stored_range,
     write_whole,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from collections.abc import Mapping as Facts
-
-    from traceana.ingesters.compiled import CompiledMapping, Source
-
 
 _OF_THE_FILES: Final = ("reader", "keep", "rows")
 _NOT_STATED: Final = frozenset(

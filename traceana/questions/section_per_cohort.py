@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from traceana.cohorts.cohort import Cohort, form_cohort
 from traceana.page.blocks import Content, join_parts
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
+from traceana.store import Trace
 
 
 def build_per_cohort(

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.stats.arguments import is_number
 from traceana.stats.intervals import mean_interval
 from traceana.store.frames import admit_columns, clean_columns, collect, reading
 from traceana.tables.declare import ResultTable, schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from narwhals.stable.v2.typing import IntoFrame
-
 
 LARGEST: Final = 1e15
 """Largest number in a frame: whole numbers up to it are exact."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 import codecs
 import csv
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import numpy as np
 import polars as pl
@@ -20,16 +21,11 @@ import pyarrow as pa
 from pyarrow import csv as arrow
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import read_ahead, whole_lines
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import CsvFile, read_ahead, whole_lines
 from traceana.ingesters.parsing import own_table
 from traceana.ingesters.readers.frames import BAD_LINES, LINE, FrameBlock
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
 
 _SEPARATORS: Final = ",;\t|"
 _RARE: Final = "\x1f\x01^~:# "  # of a first line that has none of the others

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from traceana.errors import SourceError
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import CsvFile
 from traceana.ingesters.readers import csv, json, parquet
 from traceana.ingesters.readers.frames import LINE, FrameBlock, rows_of
 from traceana.ingesters.readers.reader import Reader, Rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
 
 _FORMATS: Final = (parquet.READER, json.READER, json.LINES, csv.READER)
 _TYPE: Final = "event_type"

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import polars as pl
 import polars.selectors as cs
 from polars.exceptions import PanicException, PolarsError
 
 from traceana.errors import DataError, SourceError
-from traceana.ingesters.files import LONGEST_LINE, text_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import LONGEST_LINE, CsvFile, text_lines
 
 LINE: Final = "\0line"
 """Column with a row's line number in its file, counted from 1; no source has such a name."""

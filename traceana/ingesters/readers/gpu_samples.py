@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import beginning, first_lines
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import CsvFile, beginning, first_lines
 from traceana.ingesters.parsing import own_table
-from traceana.ingesters.readers.frames import item_blocks, line_blocks, scaled
+from traceana.ingesters.readers.frames import FrameBlock, Parsed, item_blocks, line_blocks, scaled
 from traceana.ingesters.readers.json import read_items
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock, Parsed
 
 _MAPPING: Final = own_mapping("gpu_samples")
 _COLUMNS: Final = ("machine", "gpu", "time", "utilization", "memory_gib", "power_w", "job")

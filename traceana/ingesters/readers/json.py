@@ -9,23 +9,18 @@ import codecs
 import json
 import math
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import LONGEST_LINE, first_lines, open_csv, text_lines
-from traceana.ingesters.readers.frames import item_blocks
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import LONGEST_LINE, CsvFile, first_lines, open_csv, text_lines
+from traceana.ingesters.readers.frames import FrameBlock, Parsed, item_blocks
 from traceana.ingesters.readers.reader import Reader, Rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock, Parsed
 
 DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 """Reads numbers as they are written."""

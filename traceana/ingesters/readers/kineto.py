@@ -7,27 +7,22 @@ import math
 import re
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import beginning
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import CsvFile, beginning
 from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import read_items
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from numpy.typing import NDArray
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
 
 _TYPES: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("rank", "host"), pl.String()),

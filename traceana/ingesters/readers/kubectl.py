@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from traceana.ingesters.files import beginning
+from traceana.ingesters.files import CsvFile, beginning
 from traceana.ingesters.parsing import own_table
 from traceana.ingesters.readers.json import array_blocks
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from traceana.ingesters.files import CsvFile
 
 _QUANTITY: Final = re.compile(r"([+-]?\d*\.?\d+(?:[eE][+-]?\d+)?)(m|u|n|[kKMGTPE]i?)?")
 _SCALE: Final = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3} | {

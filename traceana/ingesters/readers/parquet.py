@@ -5,9 +5,10 @@ pyarrow reads them: some damaged files end the whole process when Polars decodes
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 import pyarrow as pa
@@ -16,14 +17,10 @@ from polars.exceptions import PanicException, PolarsError
 from pyarrow.parquet import ParquetFile
 
 from traceana.errors import SourceError
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import CsvFile
 from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock, frame_types, within_calendar
 from traceana.ingesters.readers.reader import Reader, Rows
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
 
 _FAULTS: Final = (pa.ArrowException, PolarsError, PanicException, OSError, ValueError)
 

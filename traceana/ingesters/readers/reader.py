@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -11,19 +12,14 @@ from importlib.metadata import entry_points, version
 from importlib.resources import files
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import polars as pl
 
 from traceana.errors import DataError, SourceError, TraceanaError
-from traceana.ingesters.readers.frames import frame_blocks, frame_types
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    import polars as pl
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import CsvFile
+from traceana.ingesters.readers.frames import FrameBlock, frame_blocks, frame_types
 
 _LONGEST: Final = 300  # characters of an error
 GROUP: Final = "traceana.readers"

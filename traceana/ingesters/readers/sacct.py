@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from traceana.errors import SourceError
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import CsvFile
 from traceana.ingesters.readers.frames import LINE, SUBMISSION, FrameBlock, rows_of
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.sacct_fields import (
@@ -24,12 +27,6 @@ from traceana.ingesters.readers.sacct_fields import (
     total_usage,
 )
 from traceana.ingesters.readers.sacct_lines import COMMAND, Layout, find_layout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
 
 _JOB: Final = "\0job"
 _STEP: Final = "\0step"

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import polars as pl
 
 from traceana.ingesters.parsing import BYTES, own_table, read_duration, read_size
 from traceana.schema.columns import LARGEST_S
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RULE: Final = "\0rule"
 """Column with the rule that a record breaks."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import beginning, first_lines, whole_lines
+from traceana.ingesters.files import CsvFile, beginning, first_lines, whole_lines
 from traceana.ingesters.parsing import own_table, read_duration
 from traceana.ingesters.readers.csv import Block
 from traceana.ingesters.readers.frames import BAD_LINES, LINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceana.ingesters.files import CsvFile
 
 _UNIT_SEPARATOR: Final = b"\x1f"  # replaces a separator of several bytes
 _END: Final = "\0end"  # the column after the last separator, which --parsable prints

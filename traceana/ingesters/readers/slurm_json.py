@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import beginning
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import CsvFile, beginning
+from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import array_blocks
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
 from traceana.ingesters.readers.sacct import as_jobs
 from traceana.ingesters.readers.sacct_fields import FIELDS, NO_NODE, REQUEUED, TYPES, USED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock
 
 _BEGINNING: Final = 1 << 20
 _PER_CPU: Final = 1 << 63  # a flag of Slurm 21 in the memory requested

@@ -6,17 +6,13 @@ import re
 import zoneinfo
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import first_lines
+from traceana.ingesters.files import CsvFile, first_lines
 from traceana.ingesters.parsing import own_table
-from traceana.ingesters.readers.frames import line_blocks
+from traceana.ingesters.readers.frames import Parsed, line_blocks
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
-
-if TYPE_CHECKING:
-    from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import Parsed
 
 _FIELDS: Final[list[str]] = own_table("formats")["swf"]["fields"].split()
 _COLUMNS: Final = (*_FIELDS, "unix_start")

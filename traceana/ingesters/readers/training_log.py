@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from traceana.errors import SourceError
-from traceana.ingesters.files import beginning, text_lines
+from traceana.ingesters.expressions import Kind
+from traceana.ingesters.files import CsvFile, beginning, text_lines
 from traceana.ingesters.parsing import own_table
-from traceana.ingesters.readers.frames import item_blocks, scaled
+from traceana.ingesters.readers.frames import FrameBlock, Parsed, item_blocks, scaled
 from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from traceana.ingesters.expressions import Kind
-    from traceana.ingesters.files import CsvFile
-    from traceana.ingesters.readers.frames import FrameBlock, Parsed
 
 _SUFFIXES: Final = (".log", ".txt", ".out", ".err", ".output")
 """Ends of the names of logs."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
+from matplotlib.axes import Axes
 
 from traceana.drawing.labels import (
     format_axis,
@@ -22,10 +23,6 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import plural, three_digits
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 _LOOKS: Final = {
     "proportional": (0, "o"),

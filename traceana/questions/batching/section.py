@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -31,11 +31,9 @@ from traceana.simulate.batching.tables import (
     ReplayJobs,
 )
 from traceana.simulate.batching.workers import SPLITS
+from traceana.store import Trace
 from traceana.tables.declare import with_columns
 from traceana.tables.formatting import plural, three_digits
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _MAX_DRAWN: Final = 2
 _MAX_FILES: Final = 8

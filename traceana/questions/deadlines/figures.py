@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
 from traceana.drawing.labels import (
@@ -23,9 +24,6 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import plural
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MAX_KINDS: Final = 2
 _STEP: Final = 0.36

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from warnings import catch_warnings
 
 import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana import simulate
 from traceana.cohorts.observation import window_of
@@ -25,13 +26,9 @@ from traceana.questions.deadlines.rates import (
     with_holm,
 )
 from traceana.simulate.deadlines.tables import PlanComparison
+from traceana.store import Trace
 from traceana.store.frames import Names, as_names, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.store import Trace
 
 
 @returns(PlanComparison)

@@ -6,11 +6,12 @@ import random
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.simulate.deadlines.tables import (
@@ -23,10 +24,6 @@ from traceana.stats.intervals import wilson_interval
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store.frames import Names, as_names, collect, open_frame, reading, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
 
 _PUBLISHED: Final = tomllib.loads(
     files("traceana.simulate.deadlines").joinpath("published.toml").read_text(encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -43,10 +43,8 @@ from traceana.simulate.deadlines.tables import (
     PlanComparison,
     PublishedDraws,
 )
+from traceana.store import Trace
 from traceana.tables.formatting import count, fraction_range, plural, share
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _OPENING: Final = (
     "A deadline counts as met if the job, started when submitted, ends in time at the requested "

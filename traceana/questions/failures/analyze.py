@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -30,20 +30,18 @@ from traceana.questions.failures.nodes import node_failures
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.runtimes import compare_runtimes
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
+from traceana.questions.failures.tables_competing_risks import (
+    CumulativeIncidence,
+    SurvivalCurves,
+)
 from traceana.stats.intervals import VarianceShare, variance_share
 from traceana.stats.multiplicity import conclude
 from traceana.stats.survival import leave_out_cells
+from traceana.store import Trace
 from traceana.store.frames import collect
 from traceana.tables.declare import declared, schema_of
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import in_sentence, listed, sparkline
-
-if TYPE_CHECKING:
-    from traceana.questions.failures.tables_competing_risks import (
-        CumulativeIncidence,
-        SurvivalCurves,
-    )
-    from traceana.store import Trace
 
 COMPARED: Final = ("completed", "failed")
 """Statuses whose runtimes are compared between groups."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import chdtrc
 
 from traceana.cohorts.unit_note import notes_unit
@@ -26,16 +27,12 @@ from traceana.questions.failures.tables import (
     StandardizedRates,
 )
 from traceana.stats.arguments import as_generator, check_confidence
+from traceana.stats.arrays import Floats
 from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_mean_interval
 from traceana.stats.logistic import clustered_odds, odds_ratio, pooled_odds
 from traceana.stats.ranks import between_groups, cluster_covariance
 from traceana.store.frames import Names, as_names, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.stats.arrays import Floats
 
 TABLES: Final = 9999
 """Tables drawn for a Monte Carlo p-value."""

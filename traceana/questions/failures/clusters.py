@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.errors import DataError
+from traceana.stats.arrays import Integers
 from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_wilson_interval
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store.frames import Names, reduce_frame
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.stats.arrays import Integers
 
 ONE_CLUSTER: Final = "one cluster: no interval"
 _FEW: Final = "one cluster has most rows: no interval"

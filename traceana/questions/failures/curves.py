@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import stdtrit
 
 from traceana.cohorts.unit_note import notes_unit
@@ -34,18 +35,14 @@ from traceana.questions.failures.tables_competing_risks import (
     SurvivalSteps,
 )
 from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import FEWEST_BEYOND
 from traceana.stats.survival import log_log_interval, restricted_mean
 from traceana.store.frames import Names, as_names, refuse_clash
 from traceana.tables.declare import declared
 from traceana.tables.formatting import duration_ticks
 
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.stats.arrays import Floats
-
-    Keys = tuple[str, ...]
+Keys = tuple[str, ...]
 
 QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
 """Default quantiles of runtimes."""

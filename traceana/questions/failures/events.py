@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.ends import open_statuses
 from traceana.errors import DataError
@@ -28,9 +29,6 @@ from traceana.store.frames import (
     refuse_clash,
 )
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
 
 EVENTS: Final = ("completed", "failed", "cancelled")
 """Default events."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
+from matplotlib.axes import Axes
 
 from traceana.drawing.labels import (
     TICK_CHARACTERS,
@@ -21,12 +22,8 @@ from traceana.drawing.labels import (
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
+from traceana.questions.failures.tables import FailureModel
 from traceana.tables.formatting import plural
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from traceana.questions.failures.tables import FailureModel
 
 _TITLE_CHARACTERS: Final = 34
 _LOG_FROM: Final = 20

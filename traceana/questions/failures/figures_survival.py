@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from matplotlib import rcParams
+from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
+from matplotlib.lines import Line2D
 
 from traceana.drawing.labels import (
     Percent,
@@ -20,15 +22,10 @@ from traceana.drawing.labels import (
 from traceana.drawing.registry import figure
 from traceana.drawing.style import shade, start_axes
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-
-    from traceana.questions.failures.tables_competing_risks import (
-        CumulativeIncidence,
-        SurvivalCurves,
-    )
+from traceana.questions.failures.tables_competing_risks import (
+    CumulativeIncidence,
+    SurvivalCurves,
+)
 
 _MOST_CURVES = 7
 _MOST_STEPS: Final = 200

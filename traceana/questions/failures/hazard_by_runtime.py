@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.overlap import HELD, Window, open_overlap
 from traceana.cohorts.unit_note import notes_unit
@@ -20,9 +21,6 @@ from traceana.stats.arguments import as_list, check_confidence, is_number
 from traceana.stats.intervals import rate_interval
 from traceana.store.frames import Names, as_names, collect, open_frame, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
 
 EDGES_S: Final = (0.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 172_800.0, 604_800.0)
 """Default beginnings of the intervals: 0, 1 and 10 min, 1 and 6 h, 1, 2 and 7 d."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from traceana.cohorts.cohort import (
@@ -27,18 +29,12 @@ from traceana.questions.failures.model import make_design
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
 from traceana.stats.arguments import check_confidence, is_number
+from traceana.stats.arrays import Floats
 from traceana.stats.permutation import too_few_clusters
 from traceana.stats.quantiles import woodruff_interval
+from traceana.store import Trace
 from traceana.store.frames import Names, as_names, collect, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats
-    from traceana.store import Trace
-
 
 MOST_TIMES: Final = 500
 """Distinct times beyond which they are rounded up to quantiles of the event times."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.cohorts.unit_note import notes_unit
@@ -21,6 +23,7 @@ from traceana.questions.failures.tables import (
     OddsRatios,
 )
 from traceana.stats.arguments import as_generator, check_choice, check_confidence
+from traceana.stats.arrays import Floats
 from traceana.stats.intervals import wilson_interval
 from traceana.stats.logistic import (
     LogisticFit,
@@ -35,12 +38,6 @@ from traceana.stats.logistic import (
 )
 from traceana.store.frames import LARGEST, Names, as_names, collect
 from traceana.tables.declare import schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
-    from traceana.stats.arrays import Floats
 
 LEAST_OVERLAP: Final = 0.05
 """Least fraction of the rows of a level, or of its reference, with common support."""

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import gammainc, gammaincinv
 
 from traceana.cohorts.ends import END_CLASS, open_outcomes, with_end_class
 from traceana.questions.failures.clusters import with_adjusted
 from traceana.questions.failures.tables import NodeFailures
 from traceana.stats.arguments import check_confidence
+from traceana.stats.arrays import Floats
 from traceana.store.frames import Names, as_names, collect, column_names, refuse_clash
 from traceana.tables.declare import declared, returns
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.stats.arrays import Floats
 
 SIGNIFICANT: Final = 0.01
 """Adjusted p below which a node is named."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.cohort import outcome_cohort
 from traceana.cohorts.ends import OUTCOMES, open_outcomes
@@ -18,13 +19,9 @@ from traceana.questions.failures.tables import FailureByRequest, FailureRates, O
 from traceana.schema import STATUSES
 from traceana.stats.arguments import check_confidence
 from traceana.stats.intervals import wilson_interval
+from traceana.store import Trace
 from traceana.store.frames import Names, as_names, count_values, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.store import Trace
 
 _COUNTED: Final = {OutcomeRates: "successes", FailureRates: "failures"}
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
@@ -29,6 +30,7 @@ from traceana.questions.failures.tables import (
     VarianceBetween,
 )
 from traceana.stats.arguments import check_choice, check_confidence, is_number
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.intervals import FEWEST, clustered_mean_interval, mean_interval
 from traceana.stats.intervals import variance_share as estimate_fraction
 from traceana.stats.multiplicity import adjust_pvalues
@@ -48,11 +50,6 @@ from traceana.store.frames import (
     with_totals,
 )
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.stats.arrays import Floats, Integers
 
 
 @notes_unit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -53,11 +53,9 @@ from traceana.questions.failures.tables import (
 )
 from traceana.questions.failures.tables_competing_risks import SurvivalGroups
 from traceana.questions.section_per_cohort import build_per_cohort
+from traceana.store import Trace
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import duration, in_sentence, ratio, ratio_range
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _FEATURES: Final = {column: heading for column, (_, heading, _) in FEATURE_NAMES.items()}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -30,11 +30,9 @@ from traceana.questions.failures.tables_competing_risks import (
     SurvivalQuantiles,
 )
 from traceana.questions.section_per_cohort import build_per_cohort
+from traceana.store import Trace
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import duration, fraction_range, in_sentence, listed, share
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _DAY_S: Final = 86_400
 _SHOWN_S: Final = {"1h": 3600, "24h": _DAY_S}

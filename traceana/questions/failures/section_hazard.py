@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -19,11 +19,9 @@ from traceana.questions.failures.hazard_by_runtime import (
 )
 from traceana.questions.failures.tables import Goodput, HazardByRuntime, TimeLimitEnds
 from traceana.questions.section_per_cohort import build_per_cohort
+from traceana.store import Trace
 from traceana.tables.formatting import count, duration, hours_text, listed, share, three_digits
 from traceana.tables.formatting import three_digits_range as digits_range
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _OPENING: Final = (
     "The hazard is the number of events over the hours that jobs ran in an interval of runtime. "

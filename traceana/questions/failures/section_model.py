@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from traceana.questions.failures.analyze import MODEL_ROWS, MODEL_SEED, fit_fail
 from traceana.questions.failures.model import COLLINEAR, REVERSED
 from traceana.questions.failures.tables import FailureModel, ModelFit, OddsRatios
 from traceana.questions.section_per_cohort import build_per_cohort
+from traceana.store import Trace
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     in_sentence,
@@ -25,9 +26,6 @@ from traceana.tables.formatting import (
     three_digits,
     three_digits_range,
 )
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _ALPHA: Final = 0.05
 _FEWEST: Final = 10

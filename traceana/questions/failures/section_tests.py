@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
+from traceana.cohorts.cohort import Cohort
 from traceana.page.blocks import Block, Table, result_table
 from traceana.page.finding import Finding
 from traceana.questions.failures.analyze import Outcomes, fit_failure_model
@@ -33,9 +34,6 @@ from traceana.tables.formatting import (
     share,
     three_digits,
 )
-
-if TYPE_CHECKING:
-    from traceana.cohorts.cohort import Cohort
 
 _ALPHA: Final = 0.05
 _NOTICED: Final = 1.1

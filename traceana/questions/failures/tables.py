@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import polars as pl
 
 from traceana.tables.declare import (
     ResultTable,
@@ -20,9 +22,6 @@ from traceana.tables.declare import (
     text,
 )
 from traceana.tables.result import Result
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _CLUSTERS = "clusters among the rows, only with `cluster`"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -12,13 +12,10 @@ from traceana.errors import DataError
 from traceana.simulate.operations.policies import Ideal, Policy
 from traceana.simulate.operations.replay import decompose, replay_model, slowest_workers
 from traceana.simulate.operations.run import Model, prepare
-from traceana.simulate.operations.tables import OperationJobs
+from traceana.simulate.operations.tables import OperationJobs, ReplayResult, WorkerSlowdownResult
 from traceana.simulate.operations.timeline import timeline_of
+from traceana.store import Trace
 from traceana.tables.declare import declared, schema_of
-
-if TYPE_CHECKING:
-    from traceana.simulate.operations.tables import ReplayResult, WorkerSlowdownResult
-    from traceana.store import Trace
 
 NEEDS: Final = ({"operations": ("dp_rank", "stage", "start_s", "duration_s")},)
 MOST_JOBS: Final = 50

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from traceana.drawing.labels import format_axis, name_tick, place_legend, small_size
 from traceana.drawing.registry import figure
 from traceana.drawing.style import MOST_MARKS, color_of, figure_of, shade, start_axes
 from traceana.errors import DataError
+from traceana.simulate.operations.tables import WorkerSlowdownResult
 from traceana.tables.formatting import plural, three_digits
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from traceana.simulate.operations.tables import WorkerSlowdownResult
 
 _MOST_NUMBERS: Final = 100
 """Cells up to which each has its number."""

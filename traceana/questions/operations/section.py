@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from traceana.page.blocks import Block, Content, Drawing, Gallery, drawing, join_parts, picture_key
 from traceana.page.blocks import result_table as table_of
@@ -18,10 +18,8 @@ from traceana.questions.operations.analyze import (
     replayed_jobs,
 )
 from traceana.simulate.operations.tables import OperationJobs, SlowdownBy, WorkerSlowdown
+from traceana.store import Trace
 from traceana.tables.formatting import plural, share, three_digits
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _OPENING: Final = (
     "Each training step is replayed from the durations of its operations and what each of them "

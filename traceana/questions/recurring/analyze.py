@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana import simulate
 from traceana.cohorts.tables import RecurringGroups, WorkloadMapping
@@ -22,24 +24,17 @@ from traceana.questions.energy.savings import (
 )
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.ratio import runtime_ratio
+from traceana.questions.runtimes.tables import DistributionFits
+from traceana.schema import TrainingDefaults
 from traceana.simulate.recurring.policies import POLICIES
 from traceana.simulate.recurring.read import read_tables
 from traceana.simulate.recurring.simulate import read_jobs, sweep_jobs
-from traceana.simulate.recurring.tables import PolicyVariants
+from traceana.simulate.recurring.tables import PolicyVariants, RecurringGroupsResult
 from traceana.stats.arguments import check_count
 from traceana.stats.segments import kmeans_1d
+from traceana.store import Trace
 from traceana.store.frames import Names, as_names, collect, open_frame, reduce_frame
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.questions.runtimes.tables import DistributionFits
-    from traceana.schema import TrainingDefaults
-    from traceana.simulate.recurring.tables import RecurringGroupsResult
-    from traceana.store import Trace
 
 _SEEDS: Final = range(5)
 _BETAS: Final = (1.5, 2.0, 2.5, 3.0, 4.0, 5.0)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
@@ -24,11 +25,7 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, figure_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.questions.energy.figures import plot_energy_front, plot_energy_map
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from traceana.simulate.recurring.tables import RecurringResult
+from traceana.simulate.recurring.tables import RecurringResult
 
 _LOOKS: Final = {"zeus": (0, "-"), "grid": (4, "--"), "default": (3, ":"), "oracle": (2, "-.")}
 """Place among the colors of the style, and line style."""

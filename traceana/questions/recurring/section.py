@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -42,10 +42,8 @@ from traceana.questions.recurring.analyze import (
 from traceana.questions.runtimes.tables import FittedFamilies
 from traceana.simulate import summarize_recurring
 from traceana.simulate.recurring.tables import GroupsByDataset, SweepSummary
+from traceana.store import Trace
 from traceana.tables.formatting import count, fraction_range, plural, share
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _OPENING: Final = (
     "A job that is trained repeatedly can learn its best batch size and power limit. This "

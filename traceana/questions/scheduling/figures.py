@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
+from matplotlib.axes import Axes
 
 from traceana.drawing.labels import (
     Percent,
@@ -19,9 +20,6 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import share
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MOST_BARRED: Final = 3
 """Groups that have bars with names; more have marks."""

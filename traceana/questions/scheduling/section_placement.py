@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -29,10 +29,8 @@ from traceana.questions.scheduling.what_if import (
 )
 from traceana.simulate.placement.simulate import summarize_placement
 from traceana.simulate.placement.tables import PlacementSummary
+from traceana.store import Trace
 from traceana.tables.formatting import listed, share
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _ABOUT: Final = (
     "Jobs arrive in random order until they request 130 % of the GPUs; then jobs are drawn again. "

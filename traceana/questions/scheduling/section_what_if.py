@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
@@ -34,10 +34,8 @@ from traceana.questions.scheduling.what_if import (
 )
 from traceana.simulate.schedule.capacity import OWN, calibrate, unused
 from traceana.simulate.schedule.tables import ScheduleGroups
+from traceana.store import Trace
 from traceana.tables.formatting import duration, share
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 _OPENING: Final = (
     f"At most the first {MOST_JOBS:,} jobs of a trace are scheduled again on their clusters. fifo: "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -13,10 +13,8 @@ from traceana.simulate.placement.simulate import Workload, sweep_placement
 from traceana.simulate.schedule.capacity import implied_rates
 from traceana.simulate.schedule.simulate import read_schedule_jobs, recorded_waits, sweep_schedules
 from traceana.simulate.schedule.tables import ScheduleGroups
+from traceana.store import Trace
 from traceana.tables.declare import schema_of
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 NEEDED: Final = {"jobs": ("submit_s", "runtime_s", "gpus")}
 """Tables and columns of a trace whose jobs can be scheduled."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.cohorts.ends import END_CLASS, OUTCOMES, with_end_class, without_numbers
 from traceana.cohorts.overlap import (
@@ -37,13 +40,6 @@ from traceana.store.frames import (
     reduce_frame,
 )
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
 
 _DATE: Final = "%Y-%m-%d"
 _PERIODS: Final = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.observation import nodes_seen, window_of
 from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window, merge_times
@@ -25,13 +26,9 @@ from traceana.questions.trends.changes import changes_and_drift
 from traceana.questions.trends.idle_nodes import idle_nodes
 from traceana.questions.trends.tables import ClusterUtilization
 from traceana.stats.arguments import is_number
+from traceana.store import Trace
 from traceana.store.frames import admit_columns, collect, column_names, open_frame
 from traceana.tables.declare import declared, returns
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.store import Trace
 
 
 @returns(ClusterUtilization)

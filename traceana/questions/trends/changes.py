@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.cohorts.ends import OUTCOMES
 from traceana.cohorts.overlap import Window
@@ -24,11 +26,6 @@ from traceana.stats.segments import Segment, deviating_ranks, deviating_segment
 from traceana.stats.time_blocks import DAY_S
 from traceana.store.frames import Names
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
 
 ALPHA: Final = 0.01
 """Nominal error rate of each measure."""

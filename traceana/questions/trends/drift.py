@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, autocorrelation, time_blocks
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 WEEK: Final = 7
 _BIAS: Final = 1.5

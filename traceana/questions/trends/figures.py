@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import polars as pl
+from matplotlib.axes import Axes
 
 from traceana.drawing.labels import Percent, as_dates, place_legend, use_dates
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import plain
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _DAY_S: Final = 86_400
 _UNITS_S: Final = {"d": _DAY_S, "h": 3600, "min": 60, "s": 1}

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from traceana.cohorts.overlap import BEGIN, UNTIL
+from traceana.cohorts.overlap import BEGIN, UNTIL, Window
 from traceana.stats.idle import active_slots, idle_stretches
 from traceana.stats.time_blocks import DAY_S
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceana.cohorts.overlap import Window
-
 
 UNIT: Final = "unit"
 """Column of the user, else the account, of a job."""

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from scipy.special import pdtrc
 
 from traceana.cohorts.observation import node_column, window_of
-from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, merge_times, open_overlap
+from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window, merge_times, open_overlap
 from traceana.questions.trends.by_period import local_time
 from traceana.questions.trends.tables import IdleNodes
 from traceana.stats.segments import long_gaps
 from traceana.stats.time_blocks import DAY_S
+from traceana.store import Trace
 from traceana.store.frames import collect
 from traceana.tables.declare import declared, schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from traceana.cohorts.overlap import Window
-    from traceana.store import Trace
-
 
 _NODE: Final = "machine_id"
 _HOUR_S: Final = 3600.0

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.cohorts.cohort import GROUPINGS
 from traceana.cohorts.observation import Observation, observe, window_of
-from traceana.cohorts.overlap import local_offset_s
+from traceana.cohorts.overlap import Window, local_offset_s
 from traceana.cohorts.task_times import sum_gpus
 from traceana.cohorts.tasks import from_tasks, jobs_of_tasks, sample_jobs
 from traceana.errors import DataError
@@ -33,18 +35,12 @@ from traceana.questions.workload.summary import (
 )
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, time_blocks
+from traceana.store import Trace
 from traceana.store.frames import collect, column_names, read_once, reduce_frame
+from traceana.store.manifest import Manifest
 from traceana.tables.display import key_heading
 
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
-    from traceana.cohorts.overlap import Window
-    from traceana.store import Trace
-    from traceana.store.manifest import Manifest
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 _DAY_S: Final = 86_400

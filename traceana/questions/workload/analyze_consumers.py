@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.cohort import MOST_NOT_ENDED, count_not_ended, count_users, form_cohort
 from traceana.cohorts.ends import END_CLASS, with_end_class
@@ -27,6 +28,7 @@ from traceana.questions.trends.capacity import NEEDS, cpus_allocated, gpus_alloc
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.demand import gpu_demand
 from traceana.questions.workload.tables import ResourceUsage
+from traceana.store import Trace
 from traceana.store.frames import (
     Names,
     as_names,
@@ -37,12 +39,6 @@ from traceana.store.frames import (
 )
 from traceana.tables.declare import declared, returns
 from traceana.tables.formatting import count, duration, hours_text, listed, plain, share, sparkline
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.store import Trace
-
 
 _NUMBERS: Final[tuple[str, ...]] = (
     "submit_s",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.overlap import (
     BEGIN,
@@ -30,9 +31,6 @@ from traceana.store.frames import (
     refuse_clash,
 )
 from traceana.tables.declare import declared, returns
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
 
 _MOST_BINS: Final = 10_000_000
 _QUANTILES: Final = {

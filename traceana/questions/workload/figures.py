@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
+from matplotlib.axes import Axes
 
 from traceana.drawing.labels import (
     Percent,
@@ -20,9 +21,6 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, palette, shade, start_axes
 from traceana.errors import DataError
 from traceana.tables.formatting import duration, hours, listed, percent, three_digits
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _VISIBLE: Final = 0.01
 """Fraction of the time axis that is wide enough to be shaded."""

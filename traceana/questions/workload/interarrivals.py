@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import ArrayLike, NDArray
 
 from traceana.errors import DataError
 from traceana.questions.workload.tables import (
@@ -26,10 +28,6 @@ from traceana.store.frames import (
     refuse_clash,
 )
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import ArrayLike, NDArray
 
 _MOST_POINTS: Final = 1_000_000
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.overlap import (
     HELD,
@@ -36,9 +37,6 @@ from traceana.store.frames import (
     refuse_clash,
 )
 from traceana.tables.declare import declared, returns
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
 
 
 @returns(WorkloadSummary)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
 from traceana.simulate.batching.workers import (
@@ -20,12 +22,6 @@ from traceana.simulate.batching.workers import (
 )
 from traceana.stats.arguments import as_list, takes
 from traceana.stats.arrays import Floats, Integers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike
-
 
 _LARGEST: Final = 1e15
 """Largest integer number of samples in a float."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.simulate.batching.controllers import (
@@ -30,15 +33,6 @@ from traceana.stats.arguments import check_count, is_number
 from traceana.stats.arrays import Floats
 from traceana.store.frames import column_names
 from traceana.tables.declare import schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
-
-    from traceana.simulate.batching.simulate import Course
-
 
 _COLUMNS = {"by": "job_id", "worker": "worker_id", "time": "time_s", "value": "batch_time"}
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.simulate.batching.controllers import (
@@ -24,12 +26,6 @@ from traceana.simulate.batching.tables import BatchingResult
 from traceana.simulate.batching.workers import Speed, Workers, iteration_times, read_workers
 from traceana.stats.arguments import check_count, is_number
 from traceana.stats.arrays import Floats, Integers
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from narwhals.stable.v2.typing import IntoFrame
-
 
 _MOST: Final = 10**12
 """Largest number of steps or samples."""

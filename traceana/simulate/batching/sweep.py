@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.simulate.batching.controllers import (
@@ -31,10 +32,6 @@ from traceana.simulate.frames import over_seeds, read_result, read_seeds, with_i
 from traceana.stats.arguments import as_list, is_number
 from traceana.stats.arrays import Floats
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
 
 _CONTROLLERS: Final = (
     "uniform",

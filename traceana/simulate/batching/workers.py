@@ -6,20 +6,17 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
 from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Floats, Integers
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
 
 PUBLISHED: Final[dict[str, Any]] = tomllib.loads(
     files("traceana.simulate.batching").joinpath("published.toml").read_text(encoding="utf-8")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.schema import TABLES
@@ -22,10 +23,6 @@ from traceana.stats.arrays import Floats
 from traceana.stats.intervals import wilson_interval
 from traceana.store.frames import column_names
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
 
 TIGHTNESS: Final = (0.5, 1.5)
 """Ends of the uniform draw of (deadline - submission) / runtime in the published files."""

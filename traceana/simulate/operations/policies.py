@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from traceana.errors import DataError
-from traceana.simulate.operations.read import COMMUNICATION, COMPUTE, POINT_TO_POINT
-from traceana.simulate.operations.run import Graph, build_graph
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from traceana.simulate.operations.read import Operations
-    from traceana.simulate.operations.run import Durations, Model
+from traceana.simulate.operations.read import COMMUNICATION, COMPUTE, POINT_TO_POINT, Operations
+from traceana.simulate.operations.run import Durations, Graph, Model, build_graph
 
 Values: TypeAlias = str | int | Sequence[str] | Sequence[int] | None
 """One value of a grouping or several; None is all."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.store.frames import admit_columns, collect, column_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from narwhals.stable.v2.typing import IntoFrame
-
 
 FORWARD: Final = "forward-compute"
 BACKWARD: Final = "backward-compute"

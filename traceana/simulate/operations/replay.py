@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.simulate.operations.policies import GROUPINGS, AsMeasured, Ideal, Policy, as_policy
@@ -28,12 +31,6 @@ from traceana.simulate.operations.tables import (
 )
 from traceana.store.frames import Names, as_names
 from traceana.tables.declare import declared, returns
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from narwhals.stable.v2.typing import IntoFrame
-    from numpy.typing import NDArray
 
 
 def replay_operations(

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
 from traceana.errors import DataError
@@ -35,9 +36,6 @@ from traceana.simulate.operations.read import (
     read_operations,
 )
 from traceana.stats.arrays import Floats
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
 
 _TOLERANCE_S: Final = 5e-5
 """Clocks of two workers may differ by so much."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.simulate.frames import read_result
@@ -18,12 +20,6 @@ from traceana.simulate.operations.run import Model, prepare, replay_timeline
 from traceana.simulate.operations.tables import OperationTimeline
 from traceana.stats.arrays import Floats
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from narwhals.stable.v2.typing import IntoFrame
-
 
 _MOST_STEPS: Final = 10
 _MOST_OPERATIONS: Final = 250_000

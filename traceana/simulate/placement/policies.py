@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from traceana.simulate.placement.cluster import (
     MILLI,
@@ -14,9 +15,6 @@ from traceana.simulate.placement.cluster import (
     PlacementRequest,
     whole_gpus,
 )
-
-if TYPE_CHECKING:  # the pages of the docs show the name
-    from numpy.typing import ArrayLike
 
 _BEST: Final = 100
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS, TrainingDefaults, get_table
@@ -23,10 +25,6 @@ from traceana.schema.training_tables import (
 )
 from traceana.stats.arguments import as_generator, is_number
 from traceana.store.frames import admit_columns, clean_columns, collect
-
-if TYPE_CHECKING:
-    import numpy as np
-    from narwhals.stable.v2.typing import IntoFrame
 
 
 class Epoch(NamedTuple):

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Iterable, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
 from traceana.schema.training_tables import check_eta
+from traceana.simulate.recurring.policies import PolicyMaker, Rng
+from traceana.simulate.recurring.read import JobTrace
 from traceana.simulate.recurring.tables import LAST, References
 from traceana.stats.arguments import is_number, takes
 from traceana.tables.declare import schema_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from traceana.simulate.recurring.policies import PolicyMaker, Rng
-    from traceana.simulate.recurring.read import JobTrace
 
 MOST_TRIES: Final = 20
 """Runs after which a recurrence that has not reached its target is given up."""

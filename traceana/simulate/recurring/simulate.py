@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
-from traceana.schema.training_tables import check_one_of
+from traceana.schema import TrainingDefaults
+from traceana.schema.training_tables import TrainingTables, check_one_of
 from traceana.simulate.frames import over_seeds, read_result, read_seeds, with_intervals
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
-from traceana.simulate.recurring.read import read_job, read_table, read_tables
+from traceana.simulate.recurring.read import JobTrace, read_job, read_table, read_tables
 from traceana.simulate.recurring.run import (
     Flight,
     Submission,
@@ -35,13 +37,6 @@ from traceana.simulate.recurring.tables import (
 )
 from traceana.stats.arguments import as_generator, is_number
 from traceana.tables.declare import declared, returns, schema_of
-
-if TYPE_CHECKING:
-    from narwhals.stable.v2.typing import IntoFrame
-
-    from traceana.schema import TrainingDefaults
-    from traceana.schema.training_tables import TrainingTables
-    from traceana.simulate.recurring.read import JobTrace
 
 
 def simulate_recurring(
