@@ -167,9 +167,6 @@ def _end_class(names: list[str]) -> nw.Expr:
 
 
 def without_numbers(name: pl.Expr, /) -> tuple[pl.Expr, pl.Expr]:
-    """Return the names with # for the number that they end in, and then for every number.
-
-    A number at the end may be hexadecimal, such as that of a commit.
-    """
+    """Return the names with # for the number that they end in, and then for every number."""
     ending = name.str.replace(r"[-_.]?[0-9a-f]*[0-9][0-9a-f]*$", "#")
     return ending, ending.str.replace_all(r"\d+", "#")

@@ -29,10 +29,7 @@ _MIN_ENDINGS: Final = 50
 
 @dataclass(frozen=True)
 class JobSample:
-    """The jobs whose job_id ends in one of the endings that were drawn at random.
-
-    Rows of any table are thus selected by job_id alone, in any engine, without a list of jobs.
-    """
+    """The jobs whose job_id ends in one of the endings that were drawn at random."""
 
     endings: tuple[str, ...]
     """The endings drawn."""
@@ -93,10 +90,7 @@ class JobSample:
 
 
 def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int, noun: str = "tasks") -> JobSample:
-    """Draw endings of job_id at random until their jobs would exceed `max_tasks` tasks.
-
-    Endings have three characters, or more if fewer than 50 of them would be drawn.
-    """
+    """Draw endings of job_id at random until their jobs would exceed `max_tasks` tasks."""
     rows = admit_columns(tasks, ("job_id",))
     for letters in _LETTERS:
         parts = reduce_frame(rows.select(ending=_ending(letters)), ("ending",), tasks=nw.len())
@@ -139,10 +133,7 @@ def sample_jobs(trace: Trace, /) -> JobSample | None:
 
 
 def sampled_rows(trace: Trace, table: str, /, *columns: str) -> pl.LazyFrame:
-    """Return columns of the rows of a table whose jobs are in the sample; all if there is none.
-
-    The engine of the session selects them.
-    """
+    """Return columns of the rows of a table whose jobs are in the sample; all if there is none."""
     rows = nw.from_native(_sampled(trace, table)).select(*columns)
     return trace.local(rows.to_native(), table)
 

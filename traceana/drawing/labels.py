@@ -115,11 +115,7 @@ def shorten_legends(ax: Axes, /) -> None:
 def split_lines(
     result: pl.DataFrame, first: str, unique: str | None = None, /
 ) -> list[tuple[str, pl.DataFrame]]:
-    """Return the name and the rows of each line: of a group, or of all rows (an empty name).
-
-    The columns before `first` are those of the group; `unique` (`first` if not given) is once per
-    line, else a DataError.
-    """
+    """Return the name and the rows of each line: of a group, or of all rows (an empty name)."""
     unique = unique or first
     keys = result.columns[: result.columns.index(first)]
     parts = result.partition_by(keys, maintain_order=True) if keys else [result]
@@ -300,10 +296,7 @@ def use_log_axis(
     durations: bool = False,
     write: Callable[[float], str] | None = None,
 ) -> None:
-    """Make an axis logarithmic over values that are 0 or more; a 0 is drawn at its lower end.
-
-    `write` writes a tick; None: as a duration, or a number without a power of ten.
-    """
+    """Make an axis logarithmic over values that are 0 or more; a 0 is drawn at its lower end."""
     numbers = list(values)
     positive = [value for value in numbers if value > 0]
     if not positive:

@@ -309,10 +309,7 @@ def stored_kept(path: Path, table: str) -> dict[str, pl.DataType]:
 def merge_newest(
     parts: Sequence[Path], writer: TableWriter, table: str, keep: Mapping[str, pl.DataType]
 ) -> int:
-    """Write the newest record of each key, and return how many others were replaced.
-
-    `parts` are Parquet files in the order of their exports; the last has the columns of `UPDATE`.
-    """
+    """Write the newest record of each key, and return how many others were replaced."""
     scans = [pl.scan_parquet(path, glob=False) for path in parts]
     recurs = scans[-1].select(pl.col(OCCASION).is_not_null().any()).collect().item()
     index = pl.concat([_index(scan, table, recurs=recurs) for scan in scans]).with_row_index("at")
@@ -371,11 +368,7 @@ def _index(scan: pl.LazyFrame, table: str, *, recurs: bool) -> pl.DataFrame:
 
 
 def _drop_outdated(index: pl.DataFrame) -> pl.DataFrame:
-    """Drop outdated rows: pending or running jobs, and ranges of arrays, with later records.
-
-    An id is used again only after its job has ended; a range of pending array tasks of an
-    earlier export is listed as tasks, or a shorter range, in a later one.
-    """
+    """Drop outdated rows: pending or running jobs, and ranges of arrays, with later records."""
     last = pl.col("source").max()
     ranges = index.filter("is_range")["array"]
     arrays = index.filter(pl.col("array").is_in(ranges.implode()))

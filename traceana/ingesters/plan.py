@@ -421,10 +421,7 @@ def describe_trace(
 
 
 def _first_listed(mapping: Mapping, folder: Path) -> float:
-    """Return the first end of an export's jobs if few are of the time before; else -infinity.
-
-    Of the time before it begins, an export has only what had not ended, however old.
-    """
+    """Return the first end of an export's jobs if few are of the time before; else -infinity."""
     if mapping.reader not in _OF_WHAT_LASTED or "jobs" not in mapping.tables:
         return -math.inf
     submit, end = pl.col("submit_s"), pl.col("end_s").min()

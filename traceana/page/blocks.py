@@ -367,10 +367,7 @@ def _without_column(table: Table, name: str) -> Table:
 
 
 def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:
-    """Return a section of an opening and its parts, each under its heading.
-
-    It opens with two figures and the tables of the first part that opens with one.
-    """
+    """Return a section of an opening and its parts, each under its heading."""
     findings: list[str] = []
     blocks: list[Block] = [Text(opening)]
     pictures: list[Picture | Drawing] = []
@@ -445,10 +442,7 @@ def traces_table(
     caption: str,
     columns: Sequence[str] = (),
 ) -> list[Table]:
-    """Return one table with the rows of several traces, by title, if any has rows.
-
-    `columns` are those displayed after the trace; by default all.
-    """
+    """Return one table with the rows of several traces, by title, if any has rows."""
     import polars as pl  # noqa: PLC0415  a page needs none of it
 
     parts = [

@@ -51,10 +51,7 @@ def find_data_source(store: str | os.PathLike[str] | None = None, /) -> DataSour
 
 
 def open_data_source(data_source: DataSource, /) -> Store:
-    """Open the store, or a cached store of the synthetic sample if there is none.
-
-    Raises a StoreError if the store cannot be read, or the cache folder cannot be written.
-    """
+    """Open the store, or a cached store of the synthetic sample if there is none."""
     if not data_source.is_sample:
         return open_store(data_source.path)
     from platformdirs import user_cache_path  # noqa: PLC0415  only where it is needed

@@ -125,11 +125,7 @@ class Ranked:
 
 
 def main_results(built: list[Built], facts: Sequence[TraceFacts] = (), /) -> list[Ranked]:
-    """Return the main results: by cost and certainty, then the first of each other part.
-
-    One of each section; if there is room, others that cost something. No alert and no number of
-    the head of the page is repeated; a what-if is no main result.
-    """
+    """Return the main results: by cost and certainty, then the first of each other part."""
     stated = _NUMBER.findall(str(facts[0][1])) if len(facts) == 1 else []
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     scored = [result for result in scored if result.score >= _LEAST_COST]
@@ -235,11 +231,7 @@ def _excerpt(table: Table) -> Table:
 
 
 def number_blocks(built: list[Built], /) -> list[Built]:
-    """Assign numbers to figures and tables (S1, S2, ... in folds), and ids to these and headings.
-
-    The first figure of a kind also gets the sentence on how to read it, and the first paragraph
-    with a definition states it.
-    """
+    """Number figures and tables (S1, S2, ... in folds); assign ids to these and headings."""
     numbers, names = Counter[str](), Counter[str]()
     explained: set[str] = set()
     defined_in: dict[str, str] = {}
@@ -430,10 +422,7 @@ def _altered(context: Context) -> list[str]:
 
 
 def explainer(terms: Mapping[str, str], seen: set[str], /) -> Callable[..., Markup]:
-    """Return what writes prose, new or all uses of terms with their meaning as a tooltip.
-
-    A use is new if the term is not `seen`, which a section clears.
-    """
+    """Return what writes prose, new or all uses of terms with their meaning as a tooltip."""
     terms = {
         str(escape(form)): text
         for term, text in terms.items()

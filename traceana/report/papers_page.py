@@ -28,10 +28,7 @@ _Drawn = tuple[str, str]
 
 
 def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
-    """Return the page of the papers whose traces are in the store, or None without such a trace.
-
-    Pictures of the report are used again; others are drawn if their figure has a number.
-    """
+    """Return the page of the papers whose traces are in the store, or None without such a trace."""
     traces = {trace for trace in context.ledgers if not context.synthetic(trace)}
     papers = [paper for paper in PUBLISHED if traces & set(traces_of(paper))]
     if not papers:

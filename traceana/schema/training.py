@@ -28,10 +28,7 @@ class WorkerSamples(dy.Schema):
 
 
 class Operations(dy.Schema):
-    """Operations of a training job: what each worker did in a step, and when.
-
-    Null start, rank and stage: the source has sums of each step, or does not state them.
-    """
+    """Operations of a training job: what each worker did in a step, and when."""
 
     job_id = identifier("job, as published")
     step = whole("training step", unit="index", minimum=0)

@@ -53,20 +53,14 @@ def check_confidence(confidence: float, /) -> None:
 
 
 def as_generator(rng: int | np.random.Generator, /) -> np.random.Generator:
-    """Return the generator of a seed, or the given generator.
-
-    Raises a DataError if it is neither a whole number from 0 on nor a generator.
-    """
+    """Return the generator of a seed, or the given generator."""
     if isinstance(rng, np.random.Generator) or (is_number(rng, whole=True) and rng >= 0):
         return np.random.default_rng(rng)
     raise DataError(f"rng must be a whole number from 0 on or a numpy Generator; it is {rng!r}")
 
 
 def takes(function: object, count: int, /) -> bool:
-    """Return whether a function can be called with so many arguments by position.
-
-    One whose signature cannot be read, such as a compiled one, is taken at its word.
-    """
+    """Return whether a function can be called with so many arguments by position."""
     if not callable(function):
         return False
     try:

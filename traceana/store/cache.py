@@ -52,10 +52,7 @@ class _Pickler(pickle.Pickler):
 
 @dataclass(frozen=True)
 class Cache:
-    """Objects by key in a folder of the user's cache, of which the least used are deleted.
-
-    A file that was changed counts as none, and nothing fails if the folder cannot be written.
-    """
+    """Objects by key in a folder of the user's cache, of which the least used are deleted."""
 
     name: str
     """Name of the folder."""

@@ -176,10 +176,7 @@ def reduce_frame(
     /,
     **aggregates: nw.Expr | pl.Expr,
 ) -> pl.DataFrame:
-    """Return [*keys, *aggregates]: one row per group, sorted, nulls last; one row without keys.
-
-    DataError if a key has the name of an aggregate.
-    """
+    """Return [*keys, *aggregates]: one row per group, sorted, nulls last; one row without keys."""
     result = reduce_unsorted(frame, keys, **aggregates)
     for key in reversed(keys):  # several at once are encoded as bytes first, in twice the time
         result = result.sort(key, nulls_last=True, maintain_order=True)

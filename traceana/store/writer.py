@@ -32,11 +32,7 @@ _TIMES_A_WORD: Final = 4
 
 
 class TableWriter:
-    """Parquet files for the kept and the rejected rows of a table, written block by block.
-
-    Files have their names from :meth:`publish` on; leaving the ``with`` block without it removes
-    them.
-    """
+    """Parquet files for the kept and the rejected rows of a table, written block by block."""
 
     def __init__(
         self, folder: Path, table: str, keep: Mapping[str, pl.DataType] | None = None

@@ -74,10 +74,7 @@ class Result:
         return repr(self)
 
     def plot(self, *, ax: Axes | None = None, **options: object) -> Axes:
-        """Draw the result; the options are those of the figure's function.
-
-        Raises a TypeError if no figure draws results of this class.
-        """
+        """Draw the result; the options are those of the figure's function."""
         if not self.drawn_by:
             frames = ", ".join(f".{name}" for name in self.tables)
             raise TypeError(

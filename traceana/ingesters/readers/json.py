@@ -149,12 +149,7 @@ class _Text:
 def read_items(
     file: CsvFile, /, *, listed: bool = True, opening: re.Pattern[str] | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """Read the elements of an array after their text; one that is cut off is None.
-
-    Without an array around them (not `listed`) they follow each other, as in JSON lines; a line
-    that is not JSON is None. `opening` is searched for the beginning of the array, where it is not
-    that of :func:`list_of`.
-    """
+    """Read the elements of an array after their text; one that is cut off is None."""
     start = list_of(file).start if listed and opening is None else 0
     with open_csv(file) as stream:
         read = _Text(stream)
@@ -304,10 +299,7 @@ def _cells(item: Any) -> Parsed:  # noqa: ANN401
 
 
 def flatten(row: dict[str, Any], outer: str = "", /) -> dict[str, str | None]:
-    """Return the members of an object, those of objects in it as ``outer.inner``; lists as JSON.
-
-    Of a list of objects, ``outer.count``, ``outer.first.inner`` and ``outer.last.inner`` as well.
-    """
+    """Return the members of an object, those of objects in it as ``outer.inner``; lists as JSON."""
     cells: dict[str, str | None] = {}
     for name, value in row.items():
         if isinstance(value, dict):

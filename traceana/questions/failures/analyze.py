@@ -264,11 +264,7 @@ def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
 def fit_failure_model(
     trace: Trace, failure: tuple[str, ...] | None = None, limits: bool = True
 ) -> tuple[FailureModel | None, str]:
-    """Fit a model of failure, of :func:`outcome_cohort` unless `failure` names other values.
-
-    Without `limits`, rows that reached a limit of their user did not fail. Returns the model, and
-    why there is none.
-    """
+    """Fit a model of failure, of :func:`outcome_cohort` unless `failure` names other values."""
     cohort = trace.once(outcome_cohort) if failure is None else form_cohort(trace)
     rows = cohort.rows
     if not limits:

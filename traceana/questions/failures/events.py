@@ -192,11 +192,7 @@ def count_events(
     running_until_s: float | datetime | None,
     cluster: str | None = None,
 ) -> pl.DataFrame:
-    """Return [*keys, time_s, cluster, n, <event>..., late]: rows by runtime, with each event.
-
-    `late` counts the rows at risk only after a time; a row that ends at its entry enters just
-    before its end.
-    """
+    """Return [*keys, time_s, cluster, n, <event>..., late]: rows by runtime, with each event."""
     of = () if cluster is None else (cluster,)
     measures = {"runtime": columns.runtime}
     if running_until_s is not None:

@@ -31,10 +31,7 @@ _LOG_FROM: Final = 20
 
 
 def _start_rows(result: pl.DataFrame, ax: Axes | None) -> Axes:
-    """Start axes with one named row per group, the first on top, and n at the right.
-
-    The columns before `n` are those of by. Raises a DataError if there is no group.
-    """
+    """Start axes with one named row per group, the first on top, and n at the right."""
     if result.is_empty():
         raise DataError("a figure by group has nothing to draw: the result has no row")
     by = result.columns[: result.columns.index("n")]

@@ -73,12 +73,7 @@ class Design:
 def make_design(
     rows: pl.DataFrame, features: Sequence[str], /, *, cause: str | None = None
 ) -> Design:
-    """Return the design matrix of a model of failure.
-
-    A column that is a linear combination of those of earlier features is dropped, with a note. Of
-    hazards of a `cause`, a level of which every row failed has a finite ratio. Raises a DataError
-    if no row or every row failed, a value is infinite, or a feature has more than 50 levels.
-    """
+    """Return the design matrix of a model of failure."""
     texts = [name for name in features if not rows.schema[name].is_numeric()]
     for name in features:
         if rows.schema[name] == pl.Duration:
@@ -216,11 +211,7 @@ def _with_squares(design: Design, cluster: NDArray[np.int64] | None) -> Design:
 def why_not_comparable(
     rows: pl.DataFrame, term: dict[str, Any], features: Sequence[str], /
 ) -> str | None:
-    """Return why a level and its reference have no common support in another feature.
-
-    They have none if less than 5 % of the rows of either lie where the other has rows: within its
-    range of a numeric feature, or in its levels of a categorical one.
-    """
+    """Return why a level and its reference have no common support in another feature."""
     name = term["feature"]
     pair = [rows.filter(pl.col(name) == term[side]) for side in ("level", "reference")]
     if any(part.is_empty() for part in pair):

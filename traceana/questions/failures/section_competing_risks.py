@@ -260,10 +260,7 @@ def _of_all(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[Finding, ..
 
 
 def _largest_groups(incidence: CumulativeIncidence) -> list[dict[str, Any]]:
-    """Return failure within a day of the two groups with the most rows.
-
-    A class of jobs that never complete, such as services, is not compared.
-    """
+    """Return failure within a day of the two groups with the most rows."""
     by = incidence.by
     if not by:
         return []

@@ -82,10 +82,7 @@ def _build(cohort: Cohort) -> Content:
 
 
 def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
-    """Compare the hazards of failure of the first and the last interval with enough events.
-
-    If these do not differ, those of the highest and the lowest hazard are compared.
-    """
+    """Compare the hazards of failure of the first and the last interval with enough events."""
     enough = pl.col("n_events") >= _FEWEST
     table = hazards.filter(enough, event="failed").drop_nulls("hazard_per_h")
     if table.height < 2:

@@ -157,10 +157,7 @@ class CumulativeIncidence(_Curves):
         return self.groups["event"].unique().sort().to_list()
 
     def only(self, event: str, /) -> CumulativeIncidence:
-        """Return the result of one event.
-
-        Raises a DataError if there is no such event.
-        """
+        """Return the result of one event."""
         if event not in self.events:
             raise DataError(f"event must be one of {', '.join(self.events)}; it is {event!r}")
         return replace(
@@ -168,10 +165,7 @@ class CumulativeIncidence(_Curves):
         )
 
     def incidence_at(self, time_s: float, /) -> pl.DataFrame:
-        """Return [*by, event, incidence, ci_low, ci_high] of each curve at a runtime.
-
-        Groups without the event have no row; the incidence before the first step is 0.
-        """
+        """Return [*by, event, incidence, ci_low, ci_high] of each curve at a runtime."""
         keys = [*self.by, "event"]
         steps = self.curves.filter(pl.col("time_s") <= time_s)
         last = steps.group_by(keys, maintain_order=True).last()

@@ -281,11 +281,7 @@ _MAX_FITTED: Final = 50_000
 
 
 def grouped_jobs(trace: Trace, /) -> pl.DataFrame:
-    """Return the jobs of a trace that have a group, a start and an end: [group, start_s, end_s].
-
-    A missing start is the submission. Jobs that failed, were cancelled (Zeus, section 6.3) or end
-    before they start are excluded.
-    """
+    """Return the jobs of a trace that have a group, a start and an end: [group, start_s, end_s]."""
     manifest = trace.manifest
     columns = ["group", "start_s", "end_s"]
     if manifest.has("recurring_jobs", tuple(columns)):

@@ -388,10 +388,7 @@ def job_failures_of(
 
 
 def fault_trends(trace: Trace, by: str, window_s: tuple[float, float], /) -> pl.DataFrame:
-    """Return [class, first, middle, last, pvalue] of classes: their faults by third of the window.
-
-    p is that of the slope of the faults of a day over time, adjusted (Holm) over the classes.
-    """
+    """Return [class, first, middle, last, pvalue]: faults of classes by third of the window."""
     name, days = pl.col(by).cast(pl.String) if by else pl.lit(""), np.diff(window_s)[0] / DAY_S
     rows = faults_of(trace).select(name.alias("class"), "start_s").drop_nulls().collect()
     found = []

@@ -217,10 +217,7 @@ class DistributionFits(Result):
         return None if first[self.criterion] is None else str(first["family"])
 
     def params(self, family: str, /) -> dict[str, float]:
-        """Return the parameters of one family by name; empty if it has no maximum.
-
-        Raises a DataError if the family was not fitted.
-        """
+        """Return the parameters of one family by name; empty if it has no maximum."""
         if family not in self.table["family"]:
             raise DataError(
                 f"family {family!r} was not fitted; fitted are {', '.join(self.table['family'])}"

@@ -42,10 +42,7 @@ def waits_by_policy(trace: Trace, /) -> pl.DataFrame:
 
 
 def jobs_to_schedule(trace: Trace, most: int | None, /) -> tuple[pl.DataFrame, int, int]:
-    """Return the first jobs; how many still run, and how many with GPUs have no known runtime.
-
-    Those that still run hold their GPUs until the end of the window.
-    """
+    """Return the first jobs; how many still run, and how many with GPUs have no known runtime."""
     jobs = trace.scan("jobs").sort("submit_s", maintain_order=True).slice(0, most).collect()
     lacks = pl.col("runtime_s").is_null() & (pl.col("gpus") > 0)
     window = trace.once(window_of)
@@ -120,11 +117,7 @@ def count_unplaceable(trace: Trace, /) -> int:
 
 
 def reversed_pairs(summary: pl.DataFrame, /, *, arrived: int = 100) -> list[tuple[str, str]]:
-    """Return pairs of policies whose order depends on the rule of ties.
-
-    The first allocates more GPUs with ties by name, the second with ties at random, each by more
-    than :data:`MARGIN`.
-    """
+    """Return pairs of policies whose order depends on the rule of ties."""
     rows = summary.filter(arrived=arrived).select("ties", "policy", "allocated").rows()
     of = {(ties, policy): allocated for ties, policy, allocated in rows}
     policies = [policy for ties, policy in of if ties == "random"]

@@ -188,10 +188,7 @@ FEWEST_REPORTS: Final = 10  # minimum number of reports, which limits the usual 
 
 @dataclass(frozen=True)
 class Reports:
-    """Reports of each series in order: their number n, and whether the series repeats values.
-
-    Of each report: where it begins among present samples, first and last sample, series, place.
-    """
+    """Reports of each series in order: their number n, and whether the series repeats values."""
 
     n: Counts
     holds: NDArray[np.bool_]

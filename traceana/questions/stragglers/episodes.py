@@ -45,11 +45,7 @@ def log_ratio(value: Floats, usual: Floats, /) -> Floats:
 def excess_over_peers(
     block: Floats, as_peer: Floats, calm: NDArray[np.bool_], /
 ) -> tuple[Floats, Floats, Floats]:
-    """Return severity, excess over the peers' and theirs: log ratios (job, worker, time).
-
-    A low quantile represents the peers: half of the workers may be slow together. Faster peers
-    make no worker slow, unless it follows them. NaN without a value, or without a peer.
-    """
+    """Return severity, excess over the peers' and theirs: log ratios (job, worker, time)."""
     across = np.ascontiguousarray(as_peer.swapaxes(1, 2))
     ordered = np.sort(across, axis=-1)
     others = np.count_nonzero(~np.isnan(ordered), axis=-1) - 1

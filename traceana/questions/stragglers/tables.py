@@ -341,10 +341,7 @@ class AttributeGroups(ResultTable):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class AttributeResult(Result):
-    """What explains the slowness of jobs, as :func:`traceana.straggler_attributes` finds.
-
-    Both frames begin with the columns of `by`.
-    """
+    """What explains the slowness of jobs, as :func:`traceana.straggler_attributes` finds."""
 
     tables: ClassVar[Mapping[str, type[ResultTable]]] = {
         "attributes": StragglerAttributes,

@@ -138,11 +138,7 @@ def segments(
     generator: np.random.Generator,
     /,
 ) -> list[dict[str, Any]]:
-    """Find the deviating segments one after the other, each adjusted for before the next.
-
-    `data` are the days of each stratum, and the jobs. Changes of one user's jobs of a name are
-    found first, and these jobs are left out of the others.
-    """
+    """Find the deviating segments one after the other, each adjusted for before the next."""
     changes: list[dict[str, Any]] = []
     for by in _SETS[measure]:
         own, data = _own_changes(data, (edges, timezone), measure, generator, by)
@@ -223,10 +219,7 @@ def _own_changes(
     generator: np.random.Generator,
     by: tuple[str, ...],
 ) -> tuple[list[dict[str, Any]], tuple[pl.DataFrame, pl.DataFrame]]:
-    """Find sets of jobs (of a queue; of a user and name) that change and others not; with the rest.
-
-    A set that changes at the same time as one that was found is tested for this time alone.
-    """
+    """Find sets of jobs (queue; user and name) that alone change; with the rest."""
     cells, rows = data
     alpha = ALPHA * _STRICTER.get(measure, 1.0)
     several = _centered(cells).join(
@@ -339,10 +332,7 @@ def _date(time_s: float, timezone: str | None) -> str:
 def _onset(
     values: NDArray[Any], weights: NDArray[Any], segment: tuple[int, int], r: float
 ) -> tuple[int, int]:
-    """Return the earliest and the latest first day that the noise leaves possible.
-
-    Those whose sum of squares is at most 6.6 variances (of an AR(1) process) above the smallest.
-    """
+    """Return the earliest and the latest first day that the noise leaves possible."""
     first, after = segment
     n, kept = len(values), range(max(0, first - 4 * WEEK), min(first + 4 * WEEK, after - 2))
 

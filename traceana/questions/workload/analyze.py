@@ -192,10 +192,7 @@ def _waits(jobs: IntoFrame, window: Window | None, by: str | None) -> dict[str, 
 
 
 def grouping_column(trace: Trace, table: str, /) -> str | None:
-    """Return the first of the manifest's groups, or of the usual ones, with several values.
-
-    None if there is no such column, or each has more than 50 values.
-    """
+    """Return the first of the manifest's groups, or of the usual ones, with several values."""
     table_facts = trace.manifest.tables[table]
     names = [name for name in (*table_facts.groups, *GROUPINGS) if name in table_facts.columns]
     if not names:
@@ -215,11 +212,7 @@ def clock_name(manifest: Manifest, /) -> str | None:
 
 
 def _without_survivors(jobs: IntoFrame, manifest: Manifest) -> tuple[IntoFrame, int, float]:
-    """Return the jobs submitted from when all are listed, the number of the others, and that time.
-
-    All are from the first end of a trace that lists only survivors, and from the beginning of
-    another window: of earlier jobs a log has only those that were not yet over.
-    """
+    """Return jobs submitted from when all are listed, the number of others, and that time."""
     if manifest.lists_from_window and manifest.has("jobs", ("submit_s",)):
         return _split_at(jobs, float(manifest.window_start_s or 0.0))
     if not manifest.has("jobs", ("submit_s", "end_s")):

@@ -177,10 +177,7 @@ def interarrival_curve(
 
 
 def _gaps(jobs: IntoFrame, keys: tuple[str, ...], submit: str) -> pl.DataFrame:
-    """Return [*keys, submit_s, gap_s, .before], sorted: the time since the last submission.
-
-    .before is the gap before that one; both are null where there is none.
-    """
+    """Return [*keys, submit_s, gap_s, .before], sorted: the time since the last submission."""
     times = collect(open_frame(jobs, keys=keys, measures={"submit": submit}))
     rows = times.rename({submit: "submit_s"}).sort(*keys, "submit_s", nulls_last=True)
     rows = rows.with_columns(gap_s=pl.col("submit_s").diff().over(pl.lit(0), *keys))

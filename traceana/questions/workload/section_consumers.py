@@ -405,10 +405,7 @@ def _pending(title: str, trace: Trace) -> Iterator[Finding]:
 
 
 def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
-    """State the GPU type whose jobs fail more often, without limits; an alert if that is certain.
-
-    The odds among equal jobs are those of the model of failure.
-    """
+    """State the GPU type whose jobs fail more often, without limits; an alert if certain."""
     types = consumers.groups.get("gpu_type")
     if types is None:
         return None

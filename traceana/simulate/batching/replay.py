@@ -114,10 +114,7 @@ def read_episodes(episodes: IntoFrame, by: str, /) -> pl.DataFrame:
 
 
 def with_and_without(job: RecordedJob, episodes: pl.DataFrame | None, /) -> Floats:
-    """Return times (step, 1 + episodes, worker): as recorded, then without each episode.
-
-    Without it, the worker's samples in it are at most its median outside of episodes.
-    """
+    """Return times (step, 1 + episodes, worker): as recorded, then without each episode."""
     if episodes is None:
         return job.times[:, None]
     runs = np.repeat(job.times[:, None, :], 1 + episodes.height, axis=1)

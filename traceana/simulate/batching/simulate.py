@@ -108,10 +108,7 @@ def run_course(
     max_batch: float = np.inf,
     speed: Speed | None = None,
 ) -> Course:
-    """Simulate steps with overhead_s (..., K) and samples_per_s, the same or (steps, ..., K).
-
-    If it does not vary and a controller that `settles` changes nothing, the rest equals the last.
-    """
+    """Simulate steps with overhead_s (..., K) and samples_per_s, the same or (steps, ..., K)."""
     varies = samples_per_s.ndim > overhead_s.ndim
     now = samples_per_s[0] if varies else samples_per_s
     unknown = np.full(overhead_s.shape, np.nan)

@@ -36,11 +36,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class Group:
-    """Operations chosen by their kind, stage, data-parallel rank, worker and step.
-
-    A kind may also be "forward-pp-comm" or "backward-pp-comm" (the sends and receives of a
-    direction), "compute" (forward and backward) or "communication". None chooses all.
-    """
+    """Operations chosen by their kind, stage, data-parallel rank, worker and step."""
 
     _: KW_ONLY
     kind: Values = None

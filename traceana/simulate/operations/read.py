@@ -72,10 +72,7 @@ _ENUM: Final = pl.Enum(KINDS)
 
 @dataclass(frozen=True)
 class Operations:
-    """Operations of a job: an axis of operations (kind, stage, sequence), then steps, then ranks.
-
-    `start` and `end` are relative to the first start of the step.
-    """
+    """Operations of a job by (kind, stage, sequence), step and rank, from the start of a step."""
 
     job: str
     steps: Integers

@@ -283,10 +283,7 @@ _BLOCK: Final = 500_000
 
 
 def replay(graph: Graph, durations: Durations, /) -> Times:
-    """Return the time of each step with these own durations; one time if all steps agree.
-
-    An operation begins when all that it waits for has ended; a step ends with its last optimizer.
-    """
+    """Return the time of each step with these own durations; one time if all steps agree."""
     ends: dict[int, Times] = {}
     _run(graph.events, ends, durations.__getitem__)
     return _step_times(graph, ends)
@@ -295,10 +292,7 @@ def replay(graph: Graph, durations: Durations, /) -> Times:
 def replay_ranks(
     graph: Graph, base: Durations, other: Durations, shape: tuple[int, int], /
 ) -> Times:
-    """Return the step times over (ranks, steps) if one rank at a time has other durations.
-
-    Up to the first collective whose begin may vary, all ranks are replayed at once.
-    """
+    """Return the step times over (ranks, steps) if one rank at a time has other durations."""
     steps, ranks = shape
     joined = _joined(graph) if ranks > 1 else set()
     before = [event for event in graph.events if not joined.intersection(event.members)]
@@ -450,11 +444,7 @@ class Model:
 
 
 def prepare(operations: IntoFrame, /) -> Model:
-    """Read the operations of one job and return what is needed to replay it.
-
-    The own duration of communication is its end minus the latest start of its group; the ideal one
-    is the median of its kind, and of computation the mean.
-    """
+    """Read the operations of one job and return what is needed to replay it."""
     operations_read, own = read_operations(operations)
     graph = build_graph(operations_read)
     transfer_durations(graph, operations_read, own)

@@ -245,10 +245,7 @@ class Fixed:
 
 
 class GridSearch:
-    """Try every (batch size, power limit) once, then keep to the cheapest that got there.
-
-    It goes through all batch sizes at a limit before it lowers the limit.
-    """
+    """Try every (batch size, power limit) once, then keep to the cheapest that got there."""
 
     def __init__(self, job: JobTrace) -> None:
         self._untried = self._points(job)

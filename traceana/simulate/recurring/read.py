@@ -73,10 +73,7 @@ class JobTrace:
         return sorted({limit for batch in self.batches.values() for limit in batch.limits})[::-1]
 
     def expected(self, batch_size: int, power_limit_w: float, /) -> tuple[float, float] | None:
-        """Return mean energy (J) and time (s) to the target over the runs of a batch size.
-
-        None where the point is not in the trace, or a run does not reach it in max_epochs.
-        """
+        """Return mean energy (J) and time (s) to the target over the runs of a batch size."""
         batch = self.batches.get(batch_size)
         if batch is None or power_limit_w not in batch.limits:
             return None

@@ -45,11 +45,7 @@ def find_capacity(
     machines: IntoFrame | None,
     capacity: Mapping[str, Any] | None,
 ) -> dict[str, GroupCapacity]:
-    """Return the capacity of each group of jobs [group, submit_s, runtime_s, gpus].
-
-    A number of `gpus`; else the machines of the group, the stated capacity or the largest demand,
-    which a text such as "+10%" changes.
-    """
+    """Return the capacity of each group of jobs [group, submit_s, runtime_s, gpus]."""
     change = _read_change(gpus) if isinstance(gpus, str) else 0.0
     of_machines = _of_machines(machines) if machines is not None else {}
     of_manifest, result = capacity or {}, {}
@@ -133,10 +129,7 @@ def recorded(jobs: pl.DataFrame, /, *, same: bool) -> dict[str, Any]:
 
 
 def calibrate(groups: pl.DataFrame, /) -> str:
-    """Return sentences that compare the median waits of FIFO and EASY with those of the log.
-
-    Empty without FIFO and EASY on the own cluster.
-    """
+    """Return sentences that compare the median waits of FIFO and EASY with those of the log."""
     simulated = groups.filter(
         pl.col("policy").is_in(_POLICIES), pl.col("capacity").is_in(OWN)
     ).drop_nulls("wait_s_median")
@@ -280,10 +273,7 @@ def _read_folder(folder: Path) -> pl.DataFrame:
 
 
 def implied_rates(plans: pl.DataFrame, /) -> pl.DataFrame:
-    """Return the rates that plans imply: iterations = floor(rate * runtime) for each job.
-
-    The middle of the bounds that all jobs allow, or the median of iterations / runtime.
-    """
+    """Return the rates that plans imply: iterations = floor(rate * runtime) for each job."""
     low = (pl.col("iterations") / pl.col("runtime_s")).max()
     high = ((pl.col("iterations") + 1) / pl.col("runtime_s")).min()
     return (

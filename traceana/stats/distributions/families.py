@@ -177,10 +177,7 @@ def _gamma_survival(y: Floats, theta: Floats) -> Terms:
 
 
 def log_gammaincc(shape: float, x: Floats, /) -> Floats:
-    """Logarithm of the regularised upper incomplete gamma function, far into the tail too.
-
-    Where scipy's value gets too small for a double: Legendre's continued fraction (DLMF 8.9.2).
-    """
+    """Logarithm of the regularised upper incomplete gamma function, far into the tail too."""
     upper = gammaincc(shape, x)
     tiny = upper < 1e-200
     result: Floats = np.log(np.where(tiny, 1.0, upper))

@@ -180,10 +180,7 @@ def _is_exponential(sample: Sample) -> bool:
 
 @dataclass(frozen=True)
 class Sample:
-    """Distinct values in ascending order, with counts of exact (`ends`) and censored (`cuts`) ones.
-
-    Values and bounds are logarithms minus `center`; with delayed entry a row for each entry.
-    """
+    """Distinct log values, ascending, with counts of exact (`ends`) and censored ones (`cuts`)."""
 
     y: Floats
     ends: Floats
