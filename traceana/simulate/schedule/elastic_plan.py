@@ -56,7 +56,6 @@ class Plans(NamedTuple):
     work: Any
     end: Any
     exact: Any
-    following: Any
     met: Any
     fits: Any
     seconds: Any
@@ -87,16 +86,15 @@ class Room:
         """Return empty plans for jobs with this work left."""
         jobs, room = len(work), _most_steps(len(work))
         rest: list[Any] = [
-            [0] * (jobs + 1),
-            [*work, 0.0],
-            [0.0] * (jobs + 1),
-            [0.0] * (jobs + 1),
-            [NEVER] * (jobs + 1),
-            [False] * (jobs + 1),
+            [0] * (2 * jobs),
+            [*work, *work],
+            [0.0] * (2 * jobs),
+            [0.0] * (2 * jobs),
+            [False] * (2 * jobs),
             [0] * room,
             [0.0] * levels,
             [-NEVER] * jobs,
-            [0.0] * jobs,
+            [0.0] * (2 * jobs),
             [-NEVER] * jobs,
             [NEVER] * jobs,
             [0] * jobs,
@@ -104,11 +102,11 @@ class Room:
             list(range(jobs)),
         ]
         if arrays:
-            chosen = np.zeros((jobs + 1, room), dtype=np.int64)
-            return Plans(np.empty((jobs + 1, room)), chosen, *map(np.array, rest))
-        if len(self._times) <= jobs:
-            self._times = [[0.0] * (2 * room) for _ in range(2 * jobs + 1)]
-            self._levels = [[0] * (2 * room) for _ in range(2 * jobs + 1)]
+            chosen = np.zeros((2 * jobs, room), dtype=np.int64)
+            return Plans(np.empty((2 * jobs, room)), chosen, *map(np.array, rest))
+        if len(self._times) < 2 * jobs:
+            self._times = [[0.0] * (2 * room) for _ in range(3 * jobs)]
+            self._levels = [[0] * (2 * room) for _ in range(3 * jobs)]
         for row in self._levels[:jobs]:
             row[0] = 0
         return Plans(self._times, self._levels, *rest)
@@ -207,99 +205,95 @@ def _plan_greedily(problem: Problem, job: int, steps: Steps, plans: Plans) -> No
             plans.end[job] = align(now, plans.exact[job], slot)
             break
         left -= (until - start) * rates[level]
-    plans.following[job] = NEVER
     _hold(problem, job, steps, plans, job)
 
 
 def _least_level(
     problem: Problem, job: int, steps: Steps, plans: Plans, row: int
-) -> tuple[int, int]:
-    """Return the least level that meets the deadline, or 0, and the first step after that time.
+) -> tuple[int, int, int]:
+    """Return the least level that meets the deadline, or 0, and the step from which it suffices.
 
-    Note the levels that fit.
+    Return also the first step after the deadline's slot, and note the levels that fit.
     """
     sizes, rates, top = problem.sizes[job], problem.rates[job], problem.top[job]
     times, free, fits, seconds = steps.times, steps.free, plans.fits, plans.seconds
-    above, done, work = 0.0, 0.0, plans.work[row]
+    above, done, work, deadline = 0.0, 0.0, plans.work[row], problem.deadline[job]
     last = _search(times, steps.used[0], problem.aligned[job])
     for level in range(top + 1):
         seconds[level] = 0.0
     for step in range(plans.used[row], last):
         level, gpus = top, free[step]
-        while level and sizes[level] > gpus:
+        while sizes[level] > gpus:
             level -= 1
         fits[step] = level
-        until = times[step + 1] if step + 1 < last else problem.deadline[job]
+        until = times[step + 1] if step + 1 < last else deadline
         seconds[level] += until - times[step]
     for level in range(1, top + 1):
         above += seconds[level]
     for level in range(1, top + 1):
         if done + above * rates[level] >= work:
-            return level, last
+            break
         done += seconds[level] * rates[level]
         above -= seconds[level]
-    return 0, last
+    else:
+        return 0, last, last
+    step, until, done = last, deadline, 0.0
+    while done < work and step > plans.used[row]:
+        step -= 1
+        fit = fits[step]
+        done += (until - times[step]) * rates[fit if fit < level else level]
+        until = times[step]
+    return level, step, last
 
 
 def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> bool:
     """Plan the least level that meets the deadline, from the first step without a plan on.
 
     The job has at most this level as late as suffices, and at most the level below before that.
+    Its GPU time includes its last part until the next step of the free GPUs.
     """
     times, deadline = steps.times, problem.deadline[job]
-    share, last = _least_level(problem, job, steps, plans, row)
-    if not share:
+    most, point, last = _least_level(problem, job, steps, plans, row)
+    if not most:
         return False
-    fits, rates, left, m = plans.fits, problem.rates[job], plans.work[row], plans.used[row]
-    plan_times, plan_levels = plans.times[row], plans.levels[row]
-    point, until, done = last, deadline, 0.0
-    while done < left and point > m:
-        point -= 1
-        done += (until - times[point]) * rates[min(fits[point], share)]
-        until = times[point]
-    plans.following[row] = NEVER
-    for step in range(m, last):
-        level = min(fits[step], share if step >= point else share - 1)
-        plan_times[m], plan_levels[m] = times[step], level
-        m += 1
-        if not level:
-            continue
+    fits, rates, sizes = plans.fits, problem.rates[job], problem.sizes[job]
+    plan_times, plan_levels, first = plans.times[row], plans.levels[row], plans.used[row]
+    left, m, most = plans.work[row], first, most - 1
+    spent = sizes[plan_levels[0]] * (times[first] - times[0])
+    for step in range(first, last):
+        if step == point:
+            most += 1
+        start, level = times[step], fits[step] if fits[step] < most else most
         until = times[step + 1] if step + 1 < last else deadline
-        done = (until - times[step]) * rates[level]
-        if (step >= point and done >= left) or step == last - 1:
+        done = (until - start) * rates[level]
+        ends = level > 0 and (done >= left or step == last - 1)
+        if ends or not m or level != plan_levels[m - 1]:
+            plan_times[m], plan_levels[m] = start, level
+            m += 1
+        if ends:
             needed = math.ceil(left / rates[level])
-            plans.exact[row] = times[step] + needed
-            plans.end[row] = times[step] + align(0.0, needed, problem.slot)
-            if step + 1 < last:
-                plans.following[row] = times[step + 1]
-            break
+            plans.exact[row] = start + needed
+            plans.end[row] = start + align(0.0, needed, problem.slot)
+            if step == last - 1:
+                until = plans.end[row]
         left -= done
-    plans.used[row] = m
+        spent += sizes[level] * (until - start)
+        if ends:
+            break
+    if first < last:
+        plans.used[row], plans.spent[row] = m, spent
     return True
 
 
-def _gpu_time(plans: Plans, row: int, sizes: Sequence[int]) -> float:
-    """Return the GPU time of a plan, its last part until the next step of the free GPUs."""
-    total, n = 0.0, plans.used[row]
-    times, levels = plans.times[row], plans.levels[row]
-    last = plans.end[row] if plans.following[row] >= NEVER else plans.following[row]
-    for step in range(n):
-        until = times[step + 1] if step + 1 < n else last
-        total += sizes[levels[step]] * (until - times[step])
-    return total
-
-
 def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> None:
-    """Write the free GPUs without a job's plan, up to the time of its trial plan's end."""
+    """Write the free GPUs without a job's plan."""
     times, free, n, sizes = steps.times, steps.free, steps.used[0], problem.sizes[job]
     plan_times, plan_levels, m = plans.times[job], plans.levels[job], plans.used[job]
-    out_times, out_free, end, until = out.times, out.free, plans.end[job], plans.end[-1]
-    count, step, own, held = 0, 0, 0, 0
-    following, change = times[0], min(plan_times[0], end)
-    while True:
-        at = min(following, change)
-        if at >= until:
-            break
+    out_times, out_free, end, following = out.times, out.free, plans.end[job], times[0]
+    count, step, own, held, before = 0, 0, 0, 0, -1
+    change = min(plan_times[0], end)
+    while change < NEVER:
+        at = following if following < change else change
         if following == at:
             step += 1
             following = times[step] if step < n else NEVER
@@ -310,29 +304,30 @@ def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps)
             own += 1
             change = plan_times[own] if own < m and plan_times[own] < end else end
         now_free = free[step - 1] + held
-        if not count or now_free != out_free[count - 1]:
+        if now_free != before:
             out_times[count], out_free[count] = at, now_free
             count += 1
-    out.used[0] = count
+            before = now_free
+    out.used[0] = used = count + n - step
+    out_times[count:used], out_free[count:used] = times[step:n], free[step:n]
 
 
 def _scale_up(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps) -> float:
-    """Plan a job in the last row: a level more until the first step, then its least share.
+    """Plan a job in its second row: a level more until the first step, then its least share.
 
     Return the time up to which the plan depends on the free GPUs.
     """
-    row, now = len(plans.used) - 1, problem.now
+    row, now = len(problem.deadline) + job, problem.now
     deadline: float = problem.deadline[job]
     aligned: float = problem.aligned[job]
-    plans.end[row] = max(plans.end[row], aligned)
     _without(problem, job, steps, plans, out)
     up = plans.levels[job][0] + 1
     rate = problem.rates[job][up]
-    first: float = out.times[1] if out.used[0] > 1 else aligned
+    first: float = min(out.times[1], aligned) if out.used[0] > 1 else aligned
     plans.exact[row] = math.ceil(now + plans.work[job] / rate)
     plans.end[row] = align(now, plans.exact[row], problem.slot)
     plans.times[row][0], plans.levels[row][0], plans.used[row] = now, up, 1
-    plans.following[row] = NEVER
+    plans.spent[row] = problem.sizes[job][up] * (plans.end[row] - now)
     if first >= plans.end[row] and deadline >= plans.exact[row]:
         return first
     ran = (deadline if first == aligned else first) - now
@@ -382,8 +377,8 @@ def _same_until(steps: Steps, other: Steps) -> float:
 
 def _find_returns(problem: Problem, steps: Steps, plans: Plans, out: Steps, same: float) -> None:
     """Find the marginal returns; up to a time only the first step has changed."""
-    row, gain, first, reach = len(plans.used) - 1, plans.gain, plans.first, plans.reach
-    for job in range(len(problem.deadline)):
+    jobs, gain, first, reach = len(problem.deadline), plans.gain, plans.first, plans.reach
+    for job in range(jobs):
         level, missing = plans.levels[job][0], plans.missing[job]
         if missing > problem.gpus:
             continue
@@ -396,10 +391,8 @@ def _find_returns(problem: Problem, steps: Steps, plans: Plans, out: Steps, same
             or first[job] != steps.times[1]
             or plans.beside[job] == steps.free[0] + problem.sizes[job][level]
         ):  # else all that its return depends on is as before
-            plans.end[row] = problem.now
             reach[job] = _scale_up(problem, job, steps, plans, out)
-            more = _gpu_time(plans, row, problem.sizes[job]) - plans.spent[job]
-            gain[job] = more / missing
+            gain[job] = (plans.spent[jobs + job] - plans.spent[job]) / missing
             first[job] = out.times[1] if out.used[0] > 1 else -NEVER
             plans.beside[job] = out.free[1]
 
@@ -409,10 +402,9 @@ def _spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps) -> No
 
     That is the GPU time that a level adds over its GPUs. Sorts the jobs by their return, stably.
     """
-    jobs, row, same = len(problem.deadline), len(plans.used) - 1, problem.now
-    gain, spent, order = plans.gain, plans.spent, plans.order
+    jobs, same = len(problem.deadline), problem.now
+    gain, order = plans.gain, plans.order
     for job in range(jobs):
-        spent[job] = _gpu_time(plans, job, problem.sizes[job])
         plans.missing[job] = _missing(problem, job, plans)
     spreads = steps.free[0] > 0
     while spreads:  # once more when no GPU is free: the last sort orders the placement
@@ -431,8 +423,11 @@ def _spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps) -> No
         spreads = chosen >= 0
         if not spreads:
             break
-        plans.end[row] = NEVER
-        _scale_up(problem, chosen, steps, plans, out)
+        row = jobs + chosen
+        if plans.levels[chosen][0] and problem.deadline[chosen] < NEVER:
+            _without(problem, chosen, steps, plans, out)
+        else:  # its plan depends on GPUs that others have got since
+            _scale_up(problem, chosen, steps, plans, out)
         _hold(problem, chosen, out, plans, row)
         same = _same_until(steps, out)
         n, m = out.used[0], plans.used[row]
@@ -440,8 +435,7 @@ def _spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps) -> No
         steps.times[:n], steps.free[:n] = out.times[:n], out.free[:n]
         plans.times[chosen][:m] = plans.times[row][:m]
         plans.levels[chosen][:m] = plans.levels[row][:m]
-        plans.end[chosen], plans.following[chosen] = plans.end[row], plans.following[row]
-        spent[chosen] = _gpu_time(plans, row, problem.sizes[chosen])
+        plans.end[chosen], plans.spent[chosen] = plans.end[row], plans.spent[row]
         plans.missing[chosen] = _missing(problem, chosen, plans)
         plans.first[chosen] = -NEVER
 
