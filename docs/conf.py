@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import sys
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,8 +89,8 @@ nitpicky = True
 # names of types in this package, and internal modules, have no pages
 nitpick_ignore_regex = [
     ("py:.*", r"[\w ]+"),
-    ("py:.*", r"(pyspark|typer|np|narwhals)\..*"),
-    ("py:.*", r"traceana\.(stats|schema|tables|claims|simulate)\..*"),
+    ("py:.*", r"(pyspark|typer|np|nw|narwhals)\..*"),
+    ("py:.*", r"traceana\.(stats|schema|tables|claims|simulate|ingesters)\..*"),
     ("py:class", r"traceana\.\w+\.\w+\.(Found|Panel|Plot|Preview)"),
     ("py:class", r"collections\..*"),
     ("py:data", r"traceana\..*"),
@@ -197,6 +198,12 @@ def find_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:  # no
     )
 
 
+def keep_annotations(_app: object, thing: Any, _is_method: bool) -> None:  # noqa: ANN401
+    """Show annotations as they are written, each alias by its name."""
+    with suppress(AttributeError, TypeError):  # a method of a class in C
+        thing.__no_type_check__ = True
+
+
 def write_math(translator: Any, node: Any) -> None:  # noqa: ANN401
     """Write a formula as MathML, which browsers show without a script or a network."""
     display = "inline" if node.tagname == "math" else "block"
@@ -253,6 +260,7 @@ def shorten_navigation(
 
 
 def setup(app: Any) -> None:  # noqa: ANN401
+    app.connect("autodoc-before-process-signature", keep_annotations)
     app.connect("source-read", write_captions)
     app.connect("html-page-context", write_preview)
     app.connect("html-page-context", shorten_navigation, priority=400)  # before the theme
