@@ -29,6 +29,8 @@ from traceana.tables.declare import declared, returns
 KEYS: Final = ("job_id", "task_name")
 _TIMES: Final = ("start_s", "end_s")
 _ODD: Final = pl.lit(0x9E3779B97F4A7C15, pl.UInt64)  # the hash of (a, b) is not that of (b, a)
+_HASH: Final = ".task"
+_OPEN: Final = ("open_first_s", "open_last_s", "open_sum_s")
 _COUNTS: Final = ("n_instances", "n_start", "n_end", "n_known")
 
 
@@ -48,8 +50,13 @@ class TaskTimes:
     """Rows of instances whose task is not in the tasks table."""
 
 
-def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
-    """Aggregate instances by task: one pass over them, then a join."""
+def read_task_times(
+    tasks: IntoFrame, instances: IntoFrame, /, *, open_ends: bool = True
+) -> TaskTimes:
+    """Aggregate instances by task: one pass over them, then a join.
+
+    Without `open_ends`, what imputations of ends need is null.
+    """
     rows = clean_columns(admit_columns(instances, (*KEYS, *_TIMES)), _TIMES)
     listed = _read_tasks(tasks)
     start, end = nw.col("start_s"), nw.col("end_s")
@@ -60,7 +67,7 @@ def read_task_times(tasks: IntoFrame, instances: IntoFrame, /) -> TaskTimes:
         check_range(rows, _TIMES)  # a second pass, for its message
     if shortest is not None and shortest < 0:
         raise DataError("an instance ends before it starts: end_s is below start_s")
-    by_task, in_no_task = _aggregate(listed, rows)
+    by_task, in_no_task = _aggregate(listed, rows, open_ends)
     of_tasks = pl.col("task_start_s", "task_end_s")
     ends += listed.select(of_tasks.min().name.suffix(" low"), of_tasks.max()).row(0)
     times = [time for time in ends if time is not None]
@@ -94,24 +101,30 @@ def hash_keys(keys: Sequence[str], seed: int, /) -> pl.Expr:
     return pl.when(complete).then(job + task * _ODD)
 
 
-def _aggregate(listed: pl.DataFrame, rows: nw.LazyFrame[Any]) -> tuple[pl.DataFrame, int]:
+def _aggregate(
+    listed: pl.DataFrame, rows: nw.LazyFrame[Any], open_ends: bool
+) -> tuple[pl.DataFrame, int]:
     """Return the numbers of each task, and how many instances are in no task."""
+    keys: tuple[str, ...] = KEYS
     if rows.implementation is nw.Implementation.POLARS:
         instances = rows.to_native()
         if instances.select(KEYS).collect_schema() == listed.select(KEYS).schema:
-            # two hashes (2^-128 n^2 that any two tasks share both) take half of what text takes
-            hashed = [
-                hash_keys(KEYS, seed).alias(key) for seed, key in zip((1, 3), KEYS, strict=True)
-            ]
-            listed = listed.with_columns(hashed)
-            rows = nw.from_native(instances.with_columns(hashed))
-    listed, by_task = _match_types(listed, _reduce(rows))
+            # two hashes in one number (2^-127 n^2 that any two tasks share it) take half of what
+            # the text takes
+            keys = (_HASH,)
+            first, second = (hash_keys(KEYS, seed).cast(pl.Int128) for seed in (1, 3))
+            hashed = (first * pl.lit(2**63, pl.Int128) + second).alias(_HASH)
+            listed = listed.select(hashed)
+            rows = nw.from_native(instances.select(hashed, *_TIMES))
+    listed, by_task = listed.select(keys), _reduce(rows, keys, open_ends)
+    if keys == KEYS:
+        listed, by_task = _match_types(listed, by_task)
     n_instances = int(by_task["n_instances"].sum())
     # the keys alone are joined, then gathered: a join of all columns needs twice the memory
-    positions = by_task.lazy().select(KEYS).with_row_index(".place")
-    table = listed.lazy().select(KEYS).join(positions, on=KEYS, how="left", maintain_order="left")
+    positions = by_task.lazy().select(keys).with_row_index(".place")
+    table = listed.lazy().join(positions, on=keys, how="left", maintain_order="left")
     place = table.select(".place").collect(engine="streaming").to_series()
-    joined = by_task.drop(KEYS).select(pl.all().gather(place))
+    joined = by_task.drop(keys).select(pl.all().gather(place))
     return joined, n_instances - int(joined["n_instances"].sum())
 
 
@@ -134,11 +147,11 @@ def _match_types(listed: pl.DataFrame, by_task: pl.DataFrame) -> tuple[pl.DataFr
     return listed, by_task
 
 
-def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
+def _reduce(rows: nw.LazyFrame[Any], keys: Sequence[str], open_ends: bool) -> pl.DataFrame:
     start, end = nw.col("start_s"), nw.col("end_s")
     complete = ~end.is_null() & ~start.is_null()
     parts = rows.select(
-        *KEYS,
+        *keys,
         *_TIMES,
         nw.when(complete).then(start).alias("known_start"),
         nw.when(complete).then(end).alias("known_end"),
@@ -157,8 +170,11 @@ def _reduce(rows: nw.LazyFrame[Any]) -> pl.DataFrame:
         "open_last_s": nw.col("open_start").max(),
         "open_sum_s": nw.col("open_start").sum(),
     }
+    used = aggregates if open_ends else {k: v for k, v in aggregates.items() if k not in _OPEN}
     # unsorted: the join restores the order of the tasks
-    table = reduce_unsorted(parts, KEYS, **aggregates)
+    table = reduce_unsorted(parts, keys, **used)
+    if not open_ends:
+        table = table.with_columns(pl.lit(None, pl.Float64).alias(name) for name in _OPEN)
     return table.with_columns(
         # a sum of no value is 0 in some engines, and null in others
         pl.when(pl.col("n_known") > 0).then("known_s"),
@@ -224,7 +240,8 @@ def task_runtimes(
     (2522, 2044)
     """
     check_choice("end_imputation", end_imputation, END_IMPUTATIONS)
-    rows = impute_ends(read_task_times(tasks, instances), end_imputation)
+    open_ends = not end_imputation.startswith("drop")
+    rows = impute_ends(read_task_times(tasks, instances, open_ends=open_ends), end_imputation)
     return declared(rows.collect(engine="streaming"), TaskRuntimes)
 
 
