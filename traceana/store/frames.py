@@ -177,10 +177,7 @@ def reduce_frame(
     **aggregates: nw.Expr | pl.Expr,
 ) -> pl.DataFrame:
     """Return [*keys, *aggregates]: one row per group, sorted, nulls last; one row without keys."""
-    result = reduce_unsorted(frame, keys, **aggregates)
-    for key in reversed(keys):  # several at once are encoded as bytes first, in twice the time
-        result = result.sort(key, nulls_last=True, maintain_order=True)
-    return result
+    return _reduce(frame, keys, aggregates, ordered=True)
 
 
 def reduce_unsorted(
@@ -194,14 +191,28 @@ def reduce_unsorted(
     Sums of floats are streamed: their last digits depend on the threads, and results are rounded to
     12 digits where they are written.
     """
+    return _reduce(frame, keys, aggregates, ordered=False)
+
+
+def _reduce(
+    frame: nw.LazyFrame[Any] | pl.LazyFrame | pl.DataFrame,
+    keys: Sequence[str],
+    aggregates: Mapping[str, nw.Expr | pl.Expr],
+    *,
+    ordered: bool,
+) -> pl.DataFrame:
     refuse_clash(keys, aggregates)
     rows: Any = frame.lazy()
     named = [expression.alias(name) for name, expression in aggregates.items()]
+    groups = rows.group_by(*keys).agg(*named) if keys else rows.select(*named)
+    streamed = ordered and keys and _on_polars(rows)  # a third of the time of sorting afterwards
     try:
-        result = collect(rows.group_by(*keys).agg(*named) if keys else rows.select(*named))
+        result = collect(groups.sort(*keys, nulls_last=True) if streamed else groups)
     except DataError as error:
         there = nw.from_native(_read_here(rows, error).lazy())
-        return reduce_unsorted(there, keys, **aggregates)
+        return _reduce(there, keys, aggregates, ordered=ordered)
+    if ordered and keys and not streamed:
+        result = result.sort(keys, nulls_last=True)
     # engines count in integers of their own, and DuckDB's sums of them are decimals
     integers = pl.selectors.integer() | pl.selectors.by_dtype(pl.Decimal(38, 0))
     counts = integers & pl.selectors.by_name(*aggregates)

@@ -55,9 +55,8 @@ def tick_moments(
     moments = {"n_workers": x.count(), "mean": x.mean(), "std": x.std(ddof=ddof)}
     on_polars = present.implementation is nw.Implementation.POLARS
     if on_polars:
-        # an eighth of the time of distinct text: 40 bits of each name, added up
-        bits = (pl.col(worker).hash(1) // 2**24).cast(pl.Int64)
-        present = nw.from_native(present.to_native().with_columns(bits.alias(_BITS)))
+        # an eighth of the time of distinct text
+        present = nw.from_native(present.to_native().with_columns(_bits_of(worker)))
     known = nw.col(_BITS).sum() if on_polars else who.n_unique()
     ticks = reduce_frame(present, (*by, time), **moments, n_named=who.count(), known=known)
     if ticks[time].null_count() or (ticks["n_named"] < ticks["n_workers"]).any():
@@ -77,11 +76,16 @@ def tick_moments(
     return ticks.drop("known", "n_named")
 
 
+def _bits_of(worker: str) -> pl.Expr:
+    """Return 40 bits of each name, to be added up."""
+    return (pl.col(worker).hash(1) // 2**24).cast(pl.Int64).alias(_BITS)
+
+
 def _not_of_all_workers(
     rows: pl.LazyFrame, ticks: pl.DataFrame, by: Sequence[str], time: str, worker: str
 ) -> tuple[nw.LazyFrame[Any], bool]:
     """Return the rows of time steps in which not each worker of the job has one; are there any."""
-    workers = rows.select(*by, worker, _BITS).unique()
+    workers = rows.select(*by, worker).unique().with_columns(_bits_of(worker))
     totals = [pl.len().cast(pl.Int64).alias(".n"), pl.col(_BITS).sum().alias(".bits")]
     if by:
         of_job = workers.group_by(by).agg(totals).collect(engine="streaming")
