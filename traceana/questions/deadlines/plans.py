@@ -38,6 +38,10 @@ def compare_plans(
     jobs: IntoFrame,
     /,
     by: Names = (),
+    *,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
 ) -> pl.DataFrame:
     """Compare synthetic plans with the published plans of the same jobs.
 
@@ -49,6 +53,8 @@ def compare_plans(
         The jobs of both.
     by
         Columns of both to compare within, such as cluster. By default all rows are one group.
+    submit, runtime, gpus
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -56,7 +62,7 @@ def compare_plans(
         In each group:
 
         - ``tightness`` and ``iterations``: two-sample Kolmogorov-Smirnov distance and p.
-          Tightness is (deadline_s - submit_s) / runtime_s. Both iterations depend on the same
+          Tightness is (deadline_s - submit) / runtime. Both iterations depend on the same
           runtimes, which makes their p too large.
         - ``(model, batch size) in the longest file``: Cohen's w of Pearson's chi-squared for one
           distribution in both, over the longest cluster only, since the published files repeat
@@ -82,8 +88,9 @@ def compare_plans(
     """
     keys = as_names(by)
     refuse_clash(keys, PlanComparison.columns())
+    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
     published, drawn = (
-        _groups(plans, jobs, keys, which)
+        _groups(plans, jobs, keys, names, which)
         for plans, which in ((training_plans, "published"), (synthetic_plans, "synthetic"))
     )
     if alone := published.keys() ^ drawn.keys():
@@ -100,10 +107,10 @@ def compare_plans(
 
 
 def _groups(
-    plans: IntoFrame, jobs: IntoFrame, keys: tuple[str, ...], which: str
+    plans: IntoFrame, jobs: IntoFrame, keys: tuple[str, ...], names: dict[str, str], which: str
 ) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the plans that can be compared by group, sorted, nulls last."""
-    used = usable_plans(join_plans(plans, jobs, by=keys), which)
+    used = usable_plans(join_plans(plans, jobs, by=keys, columns=names), which)
     if not keys:
         return {(): used}
     ordered = used.sort(keys, nulls_last=True, maintain_order=True)

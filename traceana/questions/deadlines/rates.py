@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Final
 
@@ -117,7 +117,6 @@ def _walk(pairs: list[tuple[str, int]]) -> tuple[int, int]:
 KEY = ("cluster", "job_id")
 CELL = ("model", "batch_size", "gpus")
 """Key of a throughput."""
-_MEASURES = ("submit_s", "runtime_s", "gpus")
 _LARGEST = 1e15
 
 
@@ -126,13 +125,17 @@ def join_plans(
     jobs: IntoFrame,
     /,
     *,
+    columns: Mapping[str, str],
     by: Sequence[str] = (),
 ) -> pl.DataFrame:
     """Return the plans whose job is known, with the job's *by, submit_s, runtime_s and gpus."""
     measures = ("batch_size", "iterations", "deadline_s")
     plans = _with_key(collect(open_frame(training_plans, keys=(*KEY, "model"), measures=measures)))
-    of_jobs = tuple(name for name in by if name not in (*plans.columns, *_MEASURES))
-    known = _with_key(collect(open_frame(jobs, keys=(*KEY, *of_jobs), measures=_MEASURES)))
+    roles = {"submit": "submit_s", "runtime": "runtime_s", "gpus": "gpus"}
+    of_jobs = tuple(name for name in by if name not in (*plans.columns, *roles.values()))
+    read = collect(open_frame(jobs, keys=(*KEY, *of_jobs), measures=columns))
+    names = {columns[role]: name for role, name in roles.items()}
+    known = _with_key(read.rename(names))
     if known.select(KEY).is_duplicated().any():
         raise DataError("a job occurs twice in the jobs table: (cluster, job_id) must be unique")
     joined = plans.join(known, on=KEY, maintain_order="left")
@@ -183,6 +186,10 @@ def iteration_rates(
     training_plans: IntoFrame,
     jobs: IntoFrame,
     /,
+    *,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
 ) -> pl.DataFrame:
     r"""Compute iterations per second per model, batch size and GPUs.
 
@@ -196,9 +203,11 @@ def iteration_rates(
     training_plans
         One row per plan: [cluster, job_id, model, batch_size, iterations, deadline_s].
     jobs
-        One row per job: [cluster, job_id, submit_s, runtime_s, gpus]. Both eager or lazy, of any
+        One row per job: [cluster, job_id] and the columns below. Both eager or lazy, of any
         supported engine. Plans without their job, and rows with a null or with a runtime or GPU
         count of zero, are excluded.
+    submit, runtime, gpus
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -220,7 +229,8 @@ def iteration_rates(
     >>> rates.select("gpus", pl.col("scaling_efficiency").round(2)).head(3).rows()
     [(1.0, 1.0), (2.0, 0.96), (4.0, 0.87)]
     """
-    return rates_of(join_plans(training_plans, jobs))
+    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    return rates_of(join_plans(training_plans, jobs, columns=names))
 
 
 def rates_of(joined: pl.DataFrame, /) -> pl.DataFrame:
@@ -262,6 +272,9 @@ def deadline_rules(
     jobs: IntoFrame,
     /,
     *,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
     draws: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Test whether plans follow the rules of the ElasticFlow files.
@@ -273,6 +286,8 @@ def deadline_rules(
     ----------
     training_plans, jobs
         As in :func:`iteration_rates`.
+    submit, runtime, gpus
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
     draws
         What :func:`replay_published_draws` returns; None computes it.
 
@@ -309,7 +324,8 @@ def deadline_rules(
     >>> traceana.deadline_rules(plans, jobs).head(1).select("rule", "n", "value").rows()
     [('iterations are floor(rate * runtime)', 2, 1.0)]
     """
-    plans = join_plans(training_plans, jobs)
+    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    plans = join_plans(training_plans, jobs, columns=names)
     used = usable_plans(plans, "training", half_s=0.5)
     rates = rates_of(plans).select(*CELL, "iterations_per_s")
     iterations = (pl.col("iterations_per_s") * pl.col("runtime_s")).floor()
@@ -384,11 +400,14 @@ def deadline_tightness(
     by: Names = (),
     *,
     confidence: float = 0.95,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
 ) -> pl.DataFrame:
     """Compute the tightness of deadlines and the fraction that is feasible.
 
-    Tightness is (deadline_s - submit_s) / runtime_s, with the runtime at the requested GPUs. At 1
-    or above, a job that starts when submitted meets the deadline at these GPUs. Queueing is not
+    Tightness is (deadline_s - submit) / runtime, with the runtime at the requested GPUs. At 1 or
+    above, a job that starts when submitted meets the deadline at these GPUs. Queueing is not
     modeled, so the fractions are upper bounds for any scheduler that runs jobs as requested.
     `n_met_fastest` counts the deadlines met with more GPUs: at the highest rate that
     :func:`iteration_rates` finds for the model and batch size, or in the job's own runtime.
@@ -402,6 +421,8 @@ def deadline_tightness(
         are one group.
     confidence
         Coverage of the Wilson intervals, in (0, 1); they treat deadlines as independent.
+    submit, runtime, gpus
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -421,7 +442,8 @@ def deadline_tightness(
     """
     keys = as_names(by)
     refuse_clash(keys, DeadlineTightness.columns())
-    joined = join_plans(training_plans, jobs, by=keys)
+    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    joined = join_plans(training_plans, jobs, by=keys, columns=names)
     rates = rates_of(joined)
     best = rates.group_by("model", "batch_size").agg(best=pl.col("iterations_per_s").max())
     left = pl.col("deadline_s") - pl.col("submit_s")

@@ -164,6 +164,9 @@ def time_limit_ends(
     /,
     by: Names = (),
     *,
+    runtime: str = "runtime_s",
+    time_limit: str = "time_limit_s",
+    gpus: str = "gpus",
     window: Window | None = None,
 ) -> pl.DataFrame:
     """Count jobs that end at their time limit.
@@ -171,10 +174,13 @@ def time_limit_ends(
     Parameters
     ----------
     jobs
-        One row per job: `by`, runtime_s and time_limit_s (seconds or durations), and gpus; eager or
-        lazy, of any supported engine. GPU-hours are those of jobs with GPUs.
+        One row per job: `by`, `runtime`, `time_limit` and `gpus`; eager or lazy, of any supported
+        engine.
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
+    runtime, time_limit, gpus
+        Columns of the runtime and the requested limit (seconds or durations), and of the GPUs;
+        GPU-hours are those of jobs with GPUs.
     window
         As in :func:`workload_summary`, for the GPU-hours; None: all of each job.
 
@@ -195,15 +201,17 @@ def time_limit_ends(
     """
     keys = as_names(by)
     refuse_clash(keys, TimeLimitEnds.columns())
-    measures = {"runtime": "runtime_s", "limit": "time_limit_s", "gpus": "gpus"}
-    limit, ran = nw.col("time_limit_s"), nw.col("runtime_s")
+    measures = {"runtime": runtime, "limit": time_limit, "gpus": gpus}
     if window is None:
-        rows = open_frame(jobs, keys=keys, measures=measures).with_columns(ran.alias(HELD))
+        rows = open_frame(jobs, keys=keys, measures=measures).with_columns(
+            nw.col(runtime).alias(HELD)
+        )
     else:
         rows = open_overlap(jobs, keys, measures, window=window)
+    limit, ran = nw.col(time_limit), nw.col(runtime)
     with_limit = ~(limit * ran).is_null() & (limit > 0)
     used = nw.when(with_limit).then(ran / limit)
-    hours = nw.when(with_limit).then(nw.col(HELD) * nw.col("gpus") / 3600)
+    hours = nw.when(with_limit).then(nw.col(HELD) * nw.col(gpus) / 3600)
     prepared = rows.with_columns(used.alias("used"), hours.alias("of all"))
     at = nw.col("used") >= 1
     table = reduce_frame(
@@ -236,6 +244,11 @@ def goodput(
     same: Names = ("user", "job_name"),
     success: Names = "completed",
     failure: Names = ("failed", "cancelled"),
+    status: str = "status",
+    start: str = "start_s",
+    end: str = "end_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
     window: Window | None = None,
 ) -> pl.DataFrame:
     """Divide GPU-hours into useful, repeated, lost and unfinished ones.
@@ -252,8 +265,8 @@ def goodput(
     Parameters
     ----------
     jobs
-        One row per run: `by`, `same`, status, start_s and end_s (seconds or datetimes), runtime_s
-        (seconds or a duration) and gpus; eager or lazy, of any supported engine.
+        One row per run: `by`, `same`, `status`, `start`, `end`, `runtime` and `gpus`; eager or
+        lazy, of any supported engine.
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
     same
@@ -261,6 +274,9 @@ def goodput(
         them is not repeated. ``same=()``: none is.
     success, failure
         Status values of successful and unsuccessful runs.
+    status, start, end, runtime, gpus
+        Columns of the status, the start and the end (seconds or datetimes), the runtime (seconds or
+        a duration) and the GPUs.
     window
         First and last second of the observation window on the clock of the trace; None: from the
         first to the last time in the frame.
@@ -283,19 +299,18 @@ def goodput(
     """
     keys, names = as_names(by), as_names(same)
     refuse_clash(keys, Goodput.columns())
-    columns = tuple(dict.fromkeys((*keys, *names, "status")))
-    measures = {"start": "start_s", "end": "end_s", "runtime": "runtime_s", "gpus": "gpus"}
+    columns = tuple(dict.fromkeys((*keys, *names, status)))
+    measures = {"start": start, "end": end, "runtime": runtime, "gpus": gpus}
     rows = collect(open_overlap(jobs, columns, measures, window=window))
-    status, start = pl.col("status"), pl.col("start_s")
-    failed = status.is_in(as_names(failure))
+    failed = pl.col(status).is_in(as_names(failure))
     again = pl.lit(value=False)
     if names:
-        rows = rows.sort("start_s", nulls_last=True, maintain_order=True)
-        latest = start.max().over(names)
+        rows = rows.sort(start, nulls_last=True, maintain_order=True)
+        latest = pl.col(start).max().over(names)
         whole = pl.all_horizontal(pl.col(name).is_not_null() for name in names)
-        again = whole & (latest >= pl.col("end_s")) & (latest > start)
+        again = whole & (latest >= pl.col(end)) & (latest > pl.col(start))
     kind = (
-        pl.when(status.is_in(as_names(success)))
+        pl.when(pl.col(status).is_in(as_names(success)))
         .then(pl.lit("useful"))
         .when(failed & again.fill_null(value=False))
         .then(pl.lit("repeated"))
@@ -303,7 +318,7 @@ def goodput(
         .then(pl.lit("lost"))
         .otherwise(pl.lit("unfinished"))
     )
-    hours = pl.col(HELD) * pl.col("gpus") / 3600
+    hours = pl.col(HELD) * pl.col(gpus) / 3600
     table = reduce_frame(
         rows.select(*keys, kind.alias("kind"), hours.alias("hours")),
         (*keys, "kind"),

@@ -33,6 +33,8 @@ def node_failures(
     *,
     node: str = "NodeList",
     strata: Names = ("gpu_type", "queue", "user"),
+    status: str = "status",
+    end_reason: str = "end_reason",
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Find nodes with more failures than comparable jobs on other nodes.
@@ -51,14 +53,16 @@ def node_failures(
     Parameters
     ----------
     jobs
-        One row per job: `node`, status and those of the other columns that are there; eager or
-        lazy, of any supported engine. Only completed and failed jobs with a node count. Ends whose
-        end_reason is of class user limit or scheduler (see :func:`with_end_class`) are no failure
-        of a node. The columns gpus and runtime_s, if there, set the GPU-hours lost.
+        One row per job: `node`, `status` and those of the other columns that are there; eager or
+        lazy, of any supported engine. Only completed and failed jobs with a node count. The columns
+        gpus and runtime_s, if there, set the GPU-hours lost.
     node
         Column of the nodes of a job, separated by commas.
     strata
         Columns within whose values jobs are compared; those that the frame lacks are left out.
+    status, end_reason
+        Columns of the status and of the end reason. Ends of class user limit or scheduler (see
+        :func:`with_end_class`) are no failure of a node: such jobs count as jobs without failure.
     confidence
         Coverage of the intervals, in (0, 1).
 
@@ -89,14 +93,17 @@ def node_failures(
     names = column_names(jobs)
     by = [name for name in as_names(strata) if name in names]
     refuse_clash(by, NodeFailures.columns())
-    named = [name for name in (*by, "end_reason", "gpus", "runtime_s") if name in names]
+    named = [name for name in (*by, end_reason, "gpus", "runtime_s") if name in names]
     keys = tuple(dict.fromkeys((node, *named)))
     success, failure = ("completed",), ("failed",)
-    opened, _, _ = open_outcomes(jobs, keys, status="status", success=success, failure=failure)
+    opened, _, _ = open_outcomes(jobs, keys, status=status, success=success, failure=failure)
     rows = collect(opened).filter(
-        pl.col("status").is_in([*success, *failure]), pl.col(node).is_not_null()
+        pl.col(status).is_in([*success, *failure]), pl.col(node).is_not_null()
     )
-    classes = with_end_class(rows.select(name for name in _END if name in rows.columns))
+    ends = {
+        name: as_ for name, as_ in zip((status, end_reason), _END, strict=True) if name in names
+    }
+    classes = with_end_class(rows.select(pl.col(name).alias(as_) for name, as_ in ends.items()))
     hosts = pl.col(node).cast(pl.String).str.split(",")
     hours = pl.col("gpus") * pl.col("runtime_s") / 3600
     on_node = _with_strata(

@@ -93,6 +93,8 @@ def recurring_groups(
     /,
     by: Names = "group",
     *,
+    start: str = "start_s",
+    end: str = "end_s",
     min_recurrences: int = 2,
 ) -> pl.DataFrame:
     """Find the groups of recurring jobs and summarize their runtimes.
@@ -100,11 +102,12 @@ def recurring_groups(
     Parameters
     ----------
     jobs
-        One row per job: `by`, start_s and end_s (seconds or datetimes); eager or lazy, of any
-        supported engine.
+        One row per job: `by`, `start` and `end`; eager or lazy, of any supported engine.
     by
         Columns that recurrences share: a tag, or columns such as user and workload. Jobs with a
         null in them are excluded.
+    start, end
+        Columns of the start and the end: seconds or datetimes.
     min_recurrences
         Smallest number of jobs with start and end that makes a group recurring; at least 1.
 
@@ -127,17 +130,16 @@ def recurring_groups(
     keys = as_names(by)
     if not keys:
         raise DataError("by names no column; pass at least one that recurrences share")
-    frame = open_frame(jobs, keys=keys, measures=("start_s", "end_s"))
+    frame = open_frame(jobs, keys=keys, measures={"start": start, "end": end})
     for key in keys:
         frame = frame.filter(~nw.col(key).is_null())
-    start, end = nw.col("start_s"), nw.col("end_s")
-    runtime = end - start
+    runtime = nw.col(end) - nw.col(start)
     with_runtime = ~runtime.is_null()
     groups = reduce_frame(
         frame.with_columns(
             runtime.alias(" runtime"),
-            nw.when(with_runtime).then(start).alias(" start"),
-            nw.when(with_runtime).then(end).alias(" end"),
+            nw.when(with_runtime).then(nw.col(start)).alias(" start"),
+            nw.when(with_runtime).then(nw.col(end)).alias(" end"),
         ),
         keys,
         recurrences=nw.col(" runtime").count(),
@@ -149,7 +151,7 @@ def recurring_groups(
         shortest=nw.col(" runtime").min(),
     )
     if (groups["shortest"] < 0).any():
-        raise DataError("a job ends before it starts: end_s is below start_s")
+        raise DataError(f"a job ends before it starts: {end} is below {start}")
     mean = pl.col("mean_s")
     table = (
         groups.drop("shortest")
@@ -167,6 +169,8 @@ def map_groups_to_workloads(
     *,
     gpu: str,
     by: str = "group",
+    start: str = "start_s",
+    end: str = "end_s",
     min_recurrences: int = 2,
     defaults: TrainingDefaults | None = None,
 ) -> WorkloadMapping:
@@ -179,7 +183,7 @@ def map_groups_to_workloads(
 
     Parameters
     ----------
-    jobs, min_recurrences
+    jobs, start, end, min_recurrences
         As in :func:`recurring_groups`.
     training_runs, power_profiles
         The tables of those names.
@@ -208,7 +212,7 @@ def map_groups_to_workloads(
     """
     workloads = _default_runs(training_runs, power_profiles, gpu, defaults)
     names = workloads.drop_nulls("default_s")["dataset"]
-    groups = recurring_groups(jobs, by=by, min_recurrences=min_recurrences)
+    groups = recurring_groups(jobs, by=by, start=start, end=end, min_recurrences=min_recurrences)
     distinct = groups["mean_s"].n_unique()
     if distinct < len(names):
         raise DataError(
@@ -217,14 +221,14 @@ def map_groups_to_workloads(
         )
     cluster = kmeans_1d(groups["mean_s"].to_numpy(), k=len(names))
     groups = groups.with_columns(dataset=names.gather(cluster))
-    table = open_frame(jobs, keys=(by,), measures=("start_s", "end_s")).filter(
-        ~(nw.col("end_s") - nw.col("start_s")).is_null()
+    table = open_frame(jobs, keys=(by,), measures=(start, end)).filter(
+        ~(nw.col(end) - nw.col(start)).is_null()
     )
     runtime = pl.col("end_s") - pl.col("start_s")
     mapped = (
         collect(table)
         .join(groups.select(by, "dataset"), on=by)
-        .select("dataset", "start_s", "end_s", group=pl.col(by).cast(pl.String))
+        .select("dataset", group=pl.col(by).cast(pl.String), start_s=start, end_s=end)
         .sort("start_s", "group", "end_s")
     )
     of_jobs = reduce_frame(mapped, ("dataset",), jobs=pl.len(), mean_s=runtime.mean())

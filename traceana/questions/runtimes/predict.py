@@ -21,7 +21,6 @@ from traceana.stats.intervals import ratio_interval
 from traceana.store.frames import Names, as_names, collect, column_names, open_frame
 from traceana.tables.declare import declared, returns, schema_of
 
-_TIMES = ("submit_s", "end_s", "runtime_s")
 _SIZES = ("gpus", "cpus", "time_limit_s")
 _FEWEST_FITTED, _MOST_FITTED = 50, 20_000
 
@@ -35,6 +34,9 @@ def predict_runtimes(
     same: Names = ("user", "job_name"),
     quantiles: Sequence[float] = (0.1, 0.5, 0.9),
     split: float = 0.5,
+    submit: str = "submit_s",
+    end: str = "end_s",
+    runtime: str = "runtime_s",
     cluster: str | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
@@ -58,16 +60,19 @@ def predict_runtimes(
     Parameters
     ----------
     jobs
-        One row per job: `same`, submit_s and end_s (seconds or datetimes), runtime_s and `cluster`,
-        and where it has them gpus, cpus and time_limit_s; eager or lazy, of any supported engine.
-        Rows without a time are excluded; so are jobs that still run, which makes predictions too
-        short where many of them are long.
+        One row per job: `same`, `submit`, `end`, `runtime` and `cluster`, and where it has them
+        gpus, cpus and time_limit_s; eager or lazy, of any supported engine. Rows without a time are
+        excluded; so are jobs that still run, which makes predictions too short where many of them
+        are long.
     same
         Columns that runs of the same job share.
     quantiles
         Quantiles to predict, each in (0, 1).
     split
         Fraction of the jobs that are submitted before the split, in (0, 1).
+    submit, end, runtime
+        Columns of the submission and the end (seconds or datetimes), and of the runtime (seconds or
+        a duration).
     cluster
         Column of the independent unit, such as user; None: rows are independent.
     confidence
@@ -100,20 +105,20 @@ def predict_runtimes(
     names = as_names(same)
     keys = tuple(dict.fromkeys((*names, *([cluster] if cluster else []))))
     sizes = [name for name in _SIZES if name in column_names(jobs) and name not in keys]
-    rows = collect(open_frame(jobs, keys=keys, measures=(*_TIMES, *sizes)))
-    frame = rows.drop_nulls(_TIMES).sort("submit_s", "end_s", maintain_order=True)
-    at = frame["submit_s"].quantile(split, "lower") or 0.0
-    earlier = frame.filter(pl.col("end_s") <= at)["runtime_s"].to_numpy()
-    is_later = frame.select(pl.col("submit_s") > at).to_series()
+    rows = collect(open_frame(jobs, keys=keys, measures=(submit, end, runtime, *sizes)))
+    frame = rows.drop_nulls([submit, end, runtime]).sort(submit, end, maintain_order=True)
+    at = frame[submit].quantile(split, "lower") or 0.0
+    earlier = frame.filter(pl.col(end) <= at)[runtime].to_numpy()
+    is_later = frame.select(pl.col(submit) > at).to_series()
     if not len(earlier) or not is_later.any():
         raise DataError("no job ended before the split, or none was submitted after it")
     codes = frame.select(pl.struct(names).rank("dense")).to_series() if names else None
-    every = _history(frame, codes, [0.5, *levels])
+    every = _history(frame, codes, (submit, end, runtime), [0.5, *levels])
     history = np.delete(every[is_later.to_numpy()], 2, axis=1)
     later = frame.filter(is_later)
-    ran, ended = frame["runtime_s"].to_numpy(), (frame["end_s"] <= at).to_numpy()
+    ran, ended = frame[runtime].to_numpy(), (frame[end] <= at).to_numpy()
     modeled = _modeled(frame.select(sizes), every[:, :3], ran, ended, levels)
-    actual = later["runtime_s"].to_numpy()
+    actual = later[runtime].to_numpy()
     owners = later[cluster].rank("dense").to_numpy() if cluster else np.arange(later.height)
     _, units = np.unique(owners, return_inverse=True)
     scores = []
@@ -175,9 +180,14 @@ def _score(
     return score
 
 
-def _history(table: pl.DataFrame, codes: pl.Series | None, levels: Sequence[float]) -> Floats:
+def _history(
+    table: pl.DataFrame,
+    codes: pl.Series | None,
+    times: tuple[str, str, str],
+    levels: Sequence[float],
+) -> Floats:
     """Return last, mean and quantiles of the runs that had ended at each submission, or NaN."""
-    submitted, ended, ran = (table[name].to_numpy() for name in _TIMES)
+    submitted, ended, ran = (table[name].to_numpy() for name in times)
     groups = np.zeros(table.height, dtype=int) if codes is None else codes.fill_null(0).to_numpy()
     by_end = np.argsort(ended, kind="stable")
     sorted_runs: dict[int, list[float]] = defaultdict(list)

@@ -337,16 +337,20 @@ def gpu_sharing(
     by: Names = (),
     *,
     device: Names = ("machine_id", "gpu_device"),
+    start: str = "start_s",
+    end: str = "end_s",
 ) -> pl.DataFrame:
     """Compute how long GPUs were used by several instances at once.
 
     Parameters
     ----------
     frame, by
-        As in :func:`utilization`, with start_s and end_s (seconds or datetimes). Rows without a
-        device, a start or an end are excluded and counted.
+        As in :func:`utilization`. Rows without a device, a start or an end are excluded and
+        counted.
     device
         Columns that together name one GPU.
+    start, end
+        Columns of the start and the end: seconds or datetimes.
 
     Returns
     -------
@@ -368,12 +372,11 @@ def gpu_sharing(
     if not place:
         raise DataError("device names no column; pass the columns that identify a GPU")
     several = tuple(dict.fromkeys((*keys, *place)))
-    rows = open_frame(frame, keys=several, measures=("start_s", "end_s"))
-    start, end = nw.col("start_s").alias(".start"), nw.col("end_s").alias(".end")
-    every = collect(rows.select(*several, start, end))
+    rows = open_frame(frame, keys=several, measures={"start": start, "end": end})
+    every = collect(rows.select(*several, nw.col(start).alias(".start"), nw.col(end).alias(".end")))
     table = every.drop_nulls([*place, ".start", ".end"])
     if (table[".end"] < table[".start"]).any():
-        raise DataError("an instance ends before it starts: end_s is below start_s")
+        raise DataError(f"an instance ends before it starts: {end} is below {start}")
     numbered = table.select(several).unique().sort(several).with_row_index(".gpu")
     table = table.join(numbered, on=list(several), nulls_equal=True)
     table = table.select(*keys, ".gpu", ".start", ".end")

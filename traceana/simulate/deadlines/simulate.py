@@ -26,7 +26,13 @@ from traceana.tables.declare import declared, returns, schema_of
 
 TIGHTNESS: Final = (0.5, 1.5)
 """Ends of the uniform draw of (deadline - submission) / runtime in the published files."""
-_MEASURES: Final = ("submit_s", "runtime_s", "gpus")
+ROLES: Final = {
+    "submit": "submit_s",
+    "runtime": "runtime_s",
+    "gpus": "gpus",
+    "deadline": "deadline_s",
+}
+"""Columns of jobs by the parameter that names them."""
 
 Draw: TypeAlias = Callable[[np.random.Generator, int], "Floats"]
 """Draws n numbers."""
@@ -73,6 +79,9 @@ def synthesize_deadlines(
     rates: IntoFrame | None = None,
     tightness: tuple[float, float] = TIGHTNESS,
     distribution: str | Draw = "uniform",
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
 ) -> pl.DataFrame:
     r"""Draw training plans by the rules of the ElasticFlow files.
 
@@ -92,10 +101,9 @@ def synthesize_deadlines(
     Parameters
     ----------
     jobs
-        One row per job: job_id (of any type), submit_s (seconds or datetimes), runtime_s, gpus and
-        optionally cluster; eager or lazy, of any supported engine. Jobs with a null, an empty
-        job_id, or a runtime or GPU count of zero get no plan. An empty, null or missing cluster
-        becomes ``all``.
+        One row per job: job_id (of any type), optionally cluster, and the columns below; eager or
+        lazy, of any supported engine. Jobs with a null, an empty job_id, or a runtime or GPU count
+        of zero get no plan. An empty, null or missing cluster becomes ``all``.
     rng
         Seed or generator.
     rates
@@ -106,6 +114,8 @@ def synthesize_deadlines(
     distribution
         "uniform", "loguniform" or "triangular" between these ends, or a function of (generator, n)
         that returns n values of the tightness; then the ends are ignored.
+    submit, runtime, gpus
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -128,7 +138,7 @@ def synthesize_deadlines(
     """
     generator = as_generator(rng)
     draw = _draw_of(tightness, distribution)
-    table_read = read_jobs(jobs)
+    table_read = read_jobs(jobs, {"submit": submit, "runtime": runtime, "gpus": gpus})
     if table_read.drop_nulls("job_id").select("cluster", "job_id").is_duplicated().any():
         raise DataError("a job occurs twice in the jobs table: (cluster, job_id) must be unique")
     table = published_rates() if rates is None else _check(rates, _RATE, "rates")
@@ -186,20 +196,19 @@ def _draw_of(tightness: tuple[float, float], distribution: str | Draw) -> Draw:
     return lambda generator, n: DISTRIBUTIONS[distribution](generator, low, high, n)
 
 
-def read_jobs(jobs: IntoFrame, deadline: str | None = None, /) -> pl.DataFrame:
-    """Return [job_id, cluster] as text, a missing cluster being ``all``, and the measures."""
+def read_jobs(jobs: IntoFrame, columns: Mapping[str, str], /) -> pl.DataFrame:
+    """Return [job_id, cluster] as text, a missing cluster being ``all``, and columns by role."""
     kinds: dict[str, type[pl.DataType]] = {"job_id": pl.String}
     if "cluster" in column_names(jobs):
         kinds["cluster"] = pl.String
-    kinds |= dict.fromkeys((*_MEASURES, *([deadline] if deadline else [])), pl.Float64)
-    table = _check(jobs, kinds, "jobs", roles={"deadline": deadline} if deadline else None)
+    kinds |= dict.fromkeys(columns.values(), pl.Float64)
+    table = _check(jobs, kinds, "jobs", roles=columns)
     if "cluster" not in kinds:
         table = table.with_columns(cluster=pl.lit(None, pl.String))
     return table.select(
         pl.when(pl.col("job_id") != "").then("job_id"),
         pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all")).alias("cluster"),
-        *_MEASURES,
-        *([pl.col(deadline).alias("deadline_s")] if deadline else []),
+        *(pl.col(name).alias(ROLES[role]) for role, name in columns.items()),
     )
 
 
@@ -269,6 +278,9 @@ def simulate_deadlines(
     policies: Sequence[str | Policy] = tuple(POLICIES),
     capacity: float | None = None,
     load: float = 0.8,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
     deadline: str = "deadline_s",
 ) -> pl.DataFrame:
     """Count the deadlines that jobs miss under scheduling policies.
@@ -281,8 +293,8 @@ def simulate_deadlines(
     Parameters
     ----------
     jobs
-        One row per job, as for :func:`synthesize_deadlines`, and the deadline. Rows with a null, or
-        a runtime or GPU count of zero, are excluded.
+        One row per job: job_id, optionally cluster, and the columns below; eager or lazy, of any
+        supported engine. Rows with a null, or a runtime or GPU count of zero, are excluded.
     plans
         [cluster, job_id, deadline_s] with the deadlines, such as what
         :func:`synthesize_deadlines` returns; None: `jobs` has them.
@@ -295,8 +307,9 @@ def simulate_deadlines(
         largest job.
     load
         See `capacity`.
-    deadline
-        Column of the deadline: seconds or datetimes.
+    submit, runtime, gpus, deadline
+        Columns of the submission (seconds or datetimes), the runtime, the requested GPUs and the
+        deadline (as the submission).
 
     Returns
     -------
@@ -327,12 +340,13 @@ def simulate_deadlines(
     if not (is_number(load) and 1 / _LARGEST <= load <= 1):
         raise DataError(f"load must be above 0 and at most 1; it is {load!r}")
     ranks = _policies(policies)
+    roles = {"submit": submit, "runtime": runtime, "gpus": gpus}
     if plans is None:
-        table = read_jobs(jobs, deadline)
+        table = read_jobs(jobs, {**roles, "deadline": deadline})
     else:
         kinds = {"cluster": pl.String, "job_id": pl.String, "deadline_s": pl.Float64}
         of_plans = read_columns(plans, kinds, "plans")
-        table = read_jobs(jobs)
+        table = read_jobs(jobs, roles)
         table = table.join(of_plans, on=["cluster", "job_id"], how="left", maintain_order="left")
     if table.drop_nulls("job_id").select("cluster", "job_id").is_duplicated().any():
         raise DataError("a job occurs twice: (cluster, job_id) must be unique")
