@@ -31,6 +31,7 @@ from .questions.energy.savings import training_defaults as training_defaults
 from .questions.energy.savings import energy_savings as energy_savings
 from .questions.energy.accuracy import eta_sweep as eta_sweep
 from .questions.failures.association import outcome_association as outcome_association
+from .questions.failures.events import rows_at_risk as rows_at_risk
 from .questions.failures.runtimes import compare_runtimes as compare_runtimes
 from .questions.failures.curves import cumulative_incidence as cumulative_incidence
 from .questions.failures.curves import kaplan_meier as kaplan_meier
@@ -40,6 +41,7 @@ from .questions.failures.hazards import outcome_by_horizon as outcome_by_horizon
 from .questions.failures.model import failure_model as failure_model
 from .questions.failures.association import failure_odds as failure_odds
 from .questions.failures.nodes import node_failures as node_failures
+from .questions.failures.association import failure_outliers as failure_outliers
 from .questions.failures.rates import failure_rates as failure_rates
 from .questions.failures.rates import outcome_rates as outcome_rates
 from .questions.failures.runtimes import runtime_by as runtime_by
@@ -93,6 +95,8 @@ from .questions.workload.analyze_consumers import resource_usage as resource_usa
 from .questions.workload.demand import gpu_demand as gpu_demand
 from .questions.workload.interarrivals import interarrival_curve as interarrival_curve
 from .questions.workload.interarrivals import interarrivals as interarrivals
+from .questions.workload.demand import job_quantiles as job_quantiles
+from .questions.workload.demand import size_distribution as size_distribution
 from .questions.workload.summary import queueing_delay as queueing_delay
 from .questions.workload.summary import workload_summary as workload_summary
 from .questions.workload.summary import gpu_hours_by as gpu_hours_by
@@ -114,6 +118,7 @@ from .simulate.operations.replay import replay_operations as replay_operations
 from .simulate.operations.timeline import operation_timeline as operation_timeline
 from .simulate.operations.timeline import write_timeline as write_timeline
 from .simulate.recurring.simulate import simulate_recurring_groups as simulate_recurring_groups
+from .simulate.recurring.read import sample_training_path as sample_training_path
 from .simulate.recurring.simulate import simulate_recurring as simulate_recurring
 from .simulate.recurring.simulate import summarize_recurring as summarize_recurring
 from .simulate.recurring.simulate import sweep_recurring as sweep_recurring

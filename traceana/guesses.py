@@ -31,8 +31,8 @@ _GUESSES: Final = {
     "traceana.figures, or plot() of a result": "plot draw plots",
     "traceana.figures.use_style() and use_width()": "set_style style set_theme",
     "traceana.workload_summary(jobs), or summary() of a trace": "summary describe info",
-    'traceana.workload_summary(jobs) or traceana.fit_distributions(jobs["runtime_s"])': "quantiles "
-    "runtime_quantiles percentiles runtime_distribution job_quantiles size_distribution",
+    'traceana.job_quantiles(jobs) or traceana.fit_distributions(jobs["runtime_s"])': "quantiles "
+    "runtime_quantiles percentiles runtime_distribution",
     'traceana.fit_distributions(jobs["runtime_s"])': "fit fit_distribution",
     'traceana.empirical_distribution(jobs, "runtime_s")': "ecdf cdf plot_cdf",
     "traceana.interarrivals(jobs) or traceana.arrival_rhythm(jobs, per='hour')": "arrivals "
@@ -42,8 +42,7 @@ _GUESSES: Final = {
     "traceana.replay_operations, replay_batching or replay_published_draws": "replay",
     "traceana.simulate_schedule(jobs, policy=...)": "simulate_scheduling schedule",
     "traceana.machine_reliability(faults)": "mtbf mttf mttr reliability",
-    "traceana.node_failures(jobs)": "bad_nodes failing_nodes failures_by_node nodes "
-    "failure_outliers",
+    "traceana.node_failures(jobs)": "bad_nodes failing_nodes failures_by_node nodes",
     "traceana.compare(a, b)": "compare_traces diff",
     "traceana.export_tables(trace_id, out=folder, store=path)": "to_swf write_swf "
     "to_parquet export",

@@ -15,6 +15,7 @@ from traceana import (
 )
 from traceana.errors import DataError
 from traceana.figures import (
+    draw_distribution_fit,
     plot_concentration,
     plot_distribution_fit,
     plot_empirical_distribution,
@@ -62,11 +63,13 @@ def test_quantiles_are_drawn_against_each_familys(fits: DistributionFits) -> Non
     assert ax.get_xlabel() == "Quantile of the family (logarithmic)"
 
 
-def test_a_unit_stands_in_the_label_of_each_panel(fits: DistributionFits) -> None:
-    shares = plot_distribution_fit(fits, unit="min")
-    quantiles = plot_distribution_fit(fits, panel="quantiles", unit="min")
-    assert shares.get_xlabel() == "Value (min, logarithmic)"
-    assert quantiles.get_xlabel() == "Quantile of the family (min, logarithmic)"
+def test_all_panels_stand_beside_each_other(fits: DistributionFits) -> None:
+    figure = draw_distribution_fit(fits, unit="min")
+    assert [ax.get_xlabel() for ax in figure.axes] == [
+        "Value (min, logarithmic)",
+        "Value (min, logarithmic)",
+        "Quantile of the family (min, logarithmic)",
+    ]
     assert describe_distribution_fit(fits) == "n = 500 values; weibull, lognormal."
 
 

@@ -155,6 +155,12 @@ QUESTIONS: dict[str, Question] = {
         analysis.interarrival_curve, ("submit_s",), ("submit_s",),
         (*(("points", bad) for bad in (1, 2.5, math.nan, None)), ("by", "gap_s")),
     ),
+    "job_quantiles": Question(
+        analysis.job_quantiles, ("runtime_s", "gpus"), ("runtime_s", "gpus"), (("by", {"gpus"}),),
+    ),
+    "size_distribution": Question(
+        analysis.size_distribution, ("runtime_s", "gpus"), ("runtime_s", "gpus"), (("by", "gpus"),),
+    ),
     "concentration": Question(
         analysis.concentration, ("runtime_s", "gpus"), ("runtime_s", "gpus"), (("by", "nowhere"),),
     ),

@@ -135,6 +135,7 @@ QUESTIONS: dict[str, Question] = {
             ("group", "status", "runtime_s"),
             (
                 *BYS, ("events", ()), ("events", "done"), ("events", ("failed", "failed")),
+                *(("running_until_s", bad) for bad in ("end", math.nan, math.inf, [1])),
             ),
             by="group",
         ).items()

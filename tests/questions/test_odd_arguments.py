@@ -13,6 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import traceana as analysis
+from tests.questions.energy.zeus_tables import RUNS as TRAINED
 from traceana import simulate
 from traceana.errors import DataError, TraceanaError
 
@@ -52,6 +53,7 @@ FRAMES: dict[str, tuple[Callable[[Any], pl.DataFrame], pl.DataFrame]] = {
         lambda f: analysis.failure_correlations(f, resamples=100).table,
         SHORT,
     ),
+    "failure_outliers": (lambda f: analysis.failure_outliers(f, "node"), SHORT),
     "gpu_sharing": (lambda f: analysis.gpu_sharing(f, device="node"), JOBS),
     "idle_gpu_hours": (analysis.idle_gpu_hours, SHORT),
     "iteration_rates": (lambda f: analysis.iteration_rates(f, JOBS), PLANS),
@@ -159,17 +161,19 @@ OPTIONS: dict[str, Callable[[Any], object]] = {
     "policies": lambda x: simulate.simulate_deadlines(JOBS, policies=x),
     "resamples": lambda x: analysis.compare_distributions(JOBS, "gpus", "node", resamples=x),
     "resources": lambda x: analysis.utilization(JOBS, resources=x),
+    "target": lambda x: simulate.sample_training_path(TRAINED, **{**RUNS, "target": x}),
+    "times_s": lambda x: analysis.rows_at_risk(JOBS, x),
     "truncated_below": lambda x: analysis.fit_distributions(VALUES, truncated_below=x),
 }
 
 
-ARRAYS = tuple((name, "[1 2]") for name in ("clusters", "k", "overheads_s"))
+ARRAYS = tuple((name, "[1 2]") for name in ("clusters", "k", "overheads_s", "times_s"))
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_an_odd_option_is_one_line(name: str) -> None:
     for odd in ODD:
-        if (name, str(odd)) in (("cluster", "()"), ("k", "()"), *ARRAYS):
+        if (name, str(odd)) in (("cluster", "()"), ("k", "()"), ("times_s", "()"), *ARRAYS):
             continue  # none is fine there, or an array
         with warnings.catch_warnings(action="error"), pytest.raises(TraceanaError) as refusal:
             OPTIONS[name](odd)

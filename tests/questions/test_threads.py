@@ -71,10 +71,12 @@ def answers(rows: pl.LazyFrame) -> dict[str, pl.DataFrame]:
         "demand": analysis.gpu_demand(rows, by="kind"),
         "hours": analysis.gpu_hours_by(rows, by="kind"),
         "sharing": analysis.gpu_sharing(rows, device="user"),
+        "sizes": analysis.size_distribution(rows),
         "by value": analysis.mean_by_value(rows, "gpus", "runtime_s"),
         "pearson": analysis.correlate(
             rows, "cpus", "runtime_s", method="pearson", level="row", by="kind"
         ).table,
+        "outliers": analysis.failure_outliers(rows, "user", strata="kind"),
         "tasks": analysis.task_runtimes(tasks, rows),
         "capacity": analysis.gpu_capacity_check(tasks, rows, rows.select("gpus")),
         "capacity by name": analysis.gpu_capacity_check(coded, rows, rows.select("gpus")),

@@ -31,6 +31,7 @@ from traceana import (
     interarrival_curve,
     interarrivals,
     iteration_cov,
+    job_quantiles,
     joint_counts,
     kaplan_meier,
     lorenz_curve,
@@ -39,9 +40,11 @@ from traceana import (
     outcome_rates,
     queueing_delay,
     recurring_groups,
+    rows_at_risk,
     runtime_by,
     runtime_correlations,
     runtime_means,
+    size_distribution,
     summarize_cov,
     summarize_cov_pooled,
     summarize_cov_series,
@@ -158,7 +161,7 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "failure_rates": lambda rows: failure_rates(rows, ("cluster", "size")),
     "failure_rates, all": lambda rows: failure_rates(rows, ()),
     "cumulative_incidence": lambda rows: cumulative_incidence(
-        rows, by=("cluster", "size")
+        rows, by=("cluster", "size"), running_until_s=3e6
     ).groups.filter(event="failed"),
     "cumulative_incidence, all": lambda rows: cumulative_incidence(rows).groups,
     "kaplan_meier": lambda rows: kaplan_meier(rows, by=("cluster", "size")).groups,
@@ -169,6 +172,10 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "interarrivals, all": interarrivals,
     "interarrival_curve": lambda rows: interarrival_curve(rows, by="cluster"),
     "interarrival_curve, all": lambda rows: interarrival_curve(rows, points=5),
+    "job_quantiles": lambda rows: job_quantiles(rows, by="cluster"),
+    "job_quantiles, all": job_quantiles,
+    "size_distribution": lambda rows: size_distribution(rows, by="cluster"),
+    "size_distribution, all": size_distribution,
     "concentration": lambda rows: concentration(rows, by=("cluster", "size")),
     "concentration, all": concentration,
     "lorenz_curve": lambda rows: lorenz_curve(rows, by="cluster"),
@@ -210,6 +217,10 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "mean_by_value, all": lambda rows: mean_by_value(rows, "gpus", "runtime_s"),
     "joint_counts": lambda rows: joint_counts(rows, "gpus", "runtime_s", by="cluster"),
     "joint_counts, all": lambda rows: joint_counts(rows, "gpus", "runtime_s", bins=9),
+    "rows_at_risk": lambda rows: rows_at_risk(
+        rows, (0, 1e3, 1e6), by="cluster", running_until_s=3e6
+    ),
+    "rows_at_risk, all": lambda rows: rows_at_risk(rows, (500,)),
     "correlate, ranks": lambda rows: correlate(rows, "gpus", "runtime_s", method="spearman").table,
 }
 

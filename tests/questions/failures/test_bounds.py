@@ -240,7 +240,7 @@ def test_incidence_and_survival_of_rows_counted_once_are_those_counted_twice() -
             "g": np.arange(60) % 2,
         }
     )
-    columns = Columns("status", "runtime_s", None, None)
+    columns = Columns("status", "runtime_s", "start_s", None, None)
     names = ("completed", "failed")
     both = incidence_and_survival(rows, ("g",), names, columns=columns, cluster=None)
     incidence = traceana.cumulative_incidence(rows, by="g", events=names)
@@ -254,7 +254,7 @@ def test_incidence_and_survival_of_rows_counted_once_are_those_counted_twice() -
 def test_numbers_by_default() -> None:
     names = (
         *("outcome_association", "compare_runtimes", "cumulative_incidence", "kaplan_meier"),
-        *("runtime_means", "failure_model", "failure_odds", "outcome_rates"),
+        *("runtime_means", "failure_model", "failure_odds", "failure_outliers", "outcome_rates"),
         *("failure_rates", "runtime_by", "variance_share"),
     )
     beside: dict[str, dict[str, float]] = {
@@ -282,6 +282,13 @@ def test_a_group_of_one_row_is_too_few_for_an_interval() -> None:
     assert row["note"] == "no interval: a group has too few rows or one cluster"
 
 
+@pytest.mark.parametrize("until", [1.1e150, np.nan, np.inf, "now"])
+def test_the_time_until_which_rows_run_is_a_finite_number(until: Any) -> None:
+    rows = pl.DataFrame({"start_s": [0.0], "runtime_s": [None], "status": "running"})
+    with pytest.raises(DataError, match="running_until_s must be a finite time"):
+        traceana.kaplan_meier(rows.cast({"runtime_s": pl.Float64}), running_until_s=until)
+
+
 def test_unlisted_rows_are_counted_by_lynden_bells_weights() -> None:
     # runtimes 1, 2, 5 with 2, 10, 5 s left: at risk in reversed time are 2 rows at 5, 2 at 2 and
     # 1 at 1; F(2) is 1 / 2 and F(5) is 1, so that the row with 2 s left stands for 2
@@ -307,6 +314,16 @@ def test_equal_runtimes_have_a_mean_without_an_interval() -> None:
     rows = pl.DataFrame({"runtime_s": [7.0] * 3, "status": "failed"})
     row = traceana.kaplan_meier(rows).groups.row(0, named=True)
     assert (row["restricted_mean_s"], row["restricted_ci_low"]) == (7, None)
+
+
+def test_a_row_may_start_when_the_observation_ends() -> None:
+    rows = pl.DataFrame(
+        {"start_s": [0.0, 9], "runtime_s": [5.0, None], "status": ["failed", "running"]}
+    )
+    groups = traceana.kaplan_meier(rows, running_until_s=9).groups
+    assert groups.select("n", "n_censored").row(0) == (2, 1)
+    with pytest.raises(DataError, match="a row of status running starts at 9"):
+        traceana.kaplan_meier(rows, running_until_s=8.9)
 
 
 def test_two_rows_have_no_corrected_association() -> None:

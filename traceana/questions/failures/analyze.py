@@ -56,7 +56,7 @@ _LEAST_COVERED: Final = 0.2
 _FEWEST_OF_GROUP: Final = 30
 _RELATED: Final = 0.8
 """Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
-_SEEN: Final = Columns("status", "duration_s", "entry_s", "observed")
+_SEEN: Final = Columns("status", "duration_s", "start_s", "entry_s", "observed")
 _MEASURES: Final = {"cramers_v": "Cramér's V", "epsilon_squared": "epsilon squared"}
 
 
@@ -351,7 +351,7 @@ def incidence_difference(
     ):
         return None
     keys, events = ("stratum", by), tuple(dict.fromkeys(("failed", *cohort.events)))
-    counts = count_events(kept, keys, events, columns=_SEEN, cluster="cell")
+    counts = count_events(kept, keys, events, columns=_SEEN, running_until_s=None, cluster="cell")
     difference = np.zeros(CELLS + 1)
     for (_, group), part in counts.group_by(keys, maintain_order=True):
         n = kept.filter(pl.col("stratum") == part["stratum"][0]).height

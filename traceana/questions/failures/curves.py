@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -64,9 +65,11 @@ def cumulative_incidence(
     events: Names = EVENTS,
     status: str = "status",
     runtime: str = "runtime_s",
+    start: str = "start_s",
     entry: str | None = None,
     observed: str | None = None,
     cluster: str | None = None,
+    running_until_s: float | datetime | None = None,
     confidence: float = 0.95,
 ) -> CumulativeIncidence:
     """Estimate the cumulative incidence of competing events by the Aalen-Johansen estimator.
@@ -81,14 +84,15 @@ def cumulative_incidence(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, `status`, `runtime` and `cluster`; eager or lazy, of any
-        supported engine.
+        One row per job or task: `by`, `status`, `runtime`, `cluster`, and `start` if
+        `running_until_s` is given; eager or lazy, of any supported engine.
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
     events
         Status values that are events.
-    status, runtime
-        Columns of the status and the runtime (seconds or a duration).
+    status, runtime, start
+        Columns of the status, the runtime (seconds or a duration) and the start (seconds or a
+        datetime).
     entry
         Column of the runtime from which a row was observed (delayed entry, left truncation): 0
         where its start was seen. A row is at risk after its entry. None: all starts were seen.
@@ -97,6 +101,10 @@ def cumulative_incidence(
         runtime whatever its status. None: all ends were seen.
     cluster
         Column of the independent unit, such as user, without nulls; None: rows are independent.
+    running_until_s
+        Time (seconds on the clock of `start`, or a datetime), not before a start, such as the end
+        of the trace. Rows of status running without a runtime are known to have run until then.
+        None excludes them.
     confidence
         Coverage of the pointwise intervals, in (0, 1).
 
@@ -122,8 +130,9 @@ def cumulative_incidence(
     refuse_clash(keys, {**IncidenceSteps.columns(), **IncidenceGroups.columns()})
     estimated = estimate_incidence(
         *(frame, keys, names),
-        columns=Columns(status, runtime, entry, observed),
+        columns=Columns(status, runtime, start, entry, observed),
         cluster=cluster,
+        running_until_s=running_until_s,
     )
     return _incidence(estimated, keys, names, confidence)
 
@@ -136,6 +145,7 @@ def incidence_and_survival(
         *(frame, keys, names),
         columns=columns,
         cluster=cluster,
+        running_until_s=None,
         horizon_s=None,
     )
     survival = _survival(
@@ -198,9 +208,11 @@ def kaplan_meier(
     events: Names = EVENTS,
     status: str | None = "status",
     runtime: str = "runtime_s",
+    start: str = "start_s",
     entry: str | None = None,
     observed: str | None = None,
     cluster: str | None = None,
+    running_until_s: float | datetime | None = None,
     quantiles: Sequence[float] = QUANTILES,
     horizon_s: float | None = None,
     confidence: float = 0.95,
@@ -212,7 +224,7 @@ def kaplan_meier(
 
     Parameters
     ----------
-    frame, by, events, runtime, entry, observed, cluster, confidence
+    frame, by, events, runtime, start, entry, observed, cluster, running_until_s, confidence
         As in :func:`cumulative_incidence`.
     status
         Column of the status; None: every row ended unless `observed` is False.
@@ -258,8 +270,9 @@ def kaplan_meier(
         raise DataError(f"horizon_s must be a positive number of seconds; it is {horizon_s!r}")
     estimated = estimate_incidence(
         *(frame, keys, names),
-        columns=Columns(status, runtime, entry, observed),
+        columns=Columns(status, runtime, start, entry, observed),
         cluster=cluster,
+        running_until_s=running_until_s,
         horizon_s=horizon_s,
     )
     return _survival(

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from traceana.drawing.labels import (
     Percent,
@@ -18,7 +19,7 @@ from traceana.drawing.labels import (
     use_log_axis,
 )
 from traceana.drawing.registry import figure
-from traceana.drawing.style import MOST_MARKS, color_of, shade, start_axes
+from traceana.drawing.style import MOST_MARKS, WIDTH_IN, color_of, shade, start_axes, use_style
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import DistributionFits
 from traceana.tables.formatting import listed, plural, size
@@ -100,6 +101,27 @@ def plot_distribution_fit(
     ax.set_title(f"{what}: {_TITLES[panel]}")
     ax.legend(loc="lower left" if panel == "tail" else "upper left")
     return ax
+
+
+def draw_distribution_fit(result: DistributionFits, *, unit: str = "s") -> Figure:
+    """Draw the three panels of a distribution fit side by side.
+
+    Examples
+    --------
+    >>> import numpy as np, traceana
+    >>> from traceana.figures import draw_distribution_fit
+    >>> runtimes = np.random.default_rng(1).lognormal(5, 1, size=200)
+    >>> fits = traceana.fit_distributions(runtimes, families=["lognormal", "exponential"])
+    >>> len(draw_distribution_fit(fits).axes)
+    3
+    """
+    panels = get_args(Panel)
+    with use_style():
+        figure = Figure(figsize=(WIDTH_IN * len(panels), 2.6))
+        for place, panel in enumerate(panels, start=1):
+            ax = figure.add_subplot(1, len(panels), place)
+            plot_distribution_fit(result, ax=ax, panel=panel, unit=unit)
+        return figure
 
 
 def describe_distribution_fit(result: DistributionFits) -> str:
