@@ -145,6 +145,31 @@ def test_four_runs_cover_and_the_held_out_ratio_has_no_selection_bias() -> None:
     assert abs(held_out) < 0.04
 
 
+def test_noise_of_one_measurement_of_an_epoch_widens_the_interval() -> None:
+    # what an epoch costs: a parabola of logarithms, measured once with noise of 5 % at each limit
+    rng, limits, sizes = np.random.default_rng(17), np.arange(100.0, 251, 25), [64, 128, 256]
+    watts = 90 * np.exp(0.8 * np.log(limits / 175) ** 2)
+    covered = []
+    for _ in range(80):
+        epochs = {size: (1000 * np.exp(0.05 * rng.standard_normal(5))).round() for size in sizes}
+        runs = with_epochs({size: [int(e) for e in of] for size, of in epochs.items()})
+        power = pl.concat(
+            pl.DataFrame({"power_limit_w": limits, "mean_power_w": watts * noise}).with_columns(
+                gpu=pl.lit("g"), dataset=pl.lit("cifar100"), network=pl.lit("net"),
+                batch_size=pl.lit(size, pl.Int64), optimizer=pl.lit("sgd"), epoch_s=pl.lit(10.0),
+            )
+            for size, noise in zip(sizes, np.exp(0.05 * rng.standard_normal((3, 7))), strict=True)
+        )  # fmt: skip
+        row = (
+            energy_savings(runs, power).filter(objective="energy", choice="both").row(0, named=True)
+        )
+        least = watts[limits == row["power_limit_w"]].item() / watts[-1]
+        if row["ci_low"] is not None:
+            covered.append(row["ci_low"] <= least <= row["ci_high"])
+    assert len(covered) > 70
+    assert np.mean(covered) > 0.88
+
+
 def test_the_same_seed_gives_the_same_intervals() -> None:
     runs = with_epochs({64: [3, 4, 6, 9], 256: [9, 11, 16, 20]})
     first, again, other = (energy_savings(runs, SMALL, rng=seed) for seed in (3, 3, 4))

@@ -168,8 +168,9 @@ def energy_savings(
     chosen by its cost as predicted from the others (a parabola of the logarithms, from five limits
     on, where it is within a tenth). It is the geometric mean over 100 random partitions; its 95 %
     interval is Welch's for the difference of the mean logarithms of the epochs (Biometrika 34,
-    1947), without the variation of time and power of an epoch, which were measured once. Where the
-    batch size is the default there is none. Every data set is trained to its default target.
+    1947). To its variance that of the noise of two measurements of an epoch is added, which is the
+    variance about such parabolas; below five limits it is unknown. Where the batch size is the
+    default there is no interval. Every data set is trained to its default target.
 
     Parameters
     ----------
@@ -272,7 +273,8 @@ def _interval(
                 others = among.filter(pl.col("batch_size") != default)
                 other = int(_best(others, column)["batch_size"])
             fewest = min(len(folds[best].epochs), len(folds[default].epochs))
-            values, why = _ends(ratio, folds[other], folds[default], fewest)
+            noise = _noise_of_epochs(open_to["both"], column)
+            values, why = _ends(ratio, folds[other], folds[default], fewest, noise)
         values["ratio_held_out"] = ratio
     not_held = left_out and f"batch size {left_out} trained once: not held out"
     return values | {"note": "; ".join(filter(None, (note, why, not_held))) or None}
@@ -282,8 +284,14 @@ def _listed(sizes: set[int]) -> str:
     return ", ".join(map(str, sorted(sizes)))
 
 
-def _ends(ratio: float, chosen: Fold, default: Fold, fewest: int) -> tuple[dict[str, float], str]:
-    """Return the ends of Welch's interval, and a note on it or on why there is none."""
+def _ends(
+    ratio: float, chosen: Fold, default: Fold, fewest: int, noise: tuple[float, int]
+) -> tuple[dict[str, float], str]:
+    """Return the ends of Welch's interval, and a note on it or on why there is none.
+
+    The variance of the noise of either measurement of an epoch is added, with its degrees of
+    freedom (Satterthwaite, Biometrics Bulletin 2, 1946).
+    """
     if chosen is default:
         return {}, "no interval: the epochs of one batch size cancel"
     if fewest < _MIN_RUNS:
@@ -292,7 +300,10 @@ def _ends(ratio: float, chosen: Fold, default: Fold, fewest: int) -> tuple[dict[
     parts = [float(np.log(epochs).var(ddof=1) / len(epochs)) for epochs in runs]
     if sum(parts) < 1e-20:  # rounding
         return {}, "no interval: the epochs do not vary"
-    freedom = (part**2 / (len(epochs) - 1) for part, epochs in zip(parts, runs, strict=True))
+    freedom = [part**2 / (len(epochs) - 1) for part, epochs in zip(parts, runs, strict=True)]
+    if noise[1]:
+        parts.append(2 * noise[0])
+        freedom.append(parts[-1] ** 2 / noise[1])
     half = float(stdtrit(sum(parts) ** 2 / sum(freedom), 0.975)) * sum(parts) ** 0.5
     few = fewest < _FEW_RUNS
     note = f"{fewest} runs of a batch size: the interval is approximate" if few else ""
@@ -352,6 +363,17 @@ def _from_other_limits(
     left_out = (y - hat @ y) / (1 - np.diag(hat))
     expected: NDArray[np.float64] = np.exp(y - left_out)
     return np.where(cost > _FAR * expected, cost, expected)  # far above it is no noise
+
+
+def _noise_of_epochs(energy: pl.DataFrame, column: str) -> tuple[float, int]:
+    """Return the variance of log costs about a parabola of log limits, and degrees of freedom."""
+    squares, freedom = 0.0, 0
+    for _, part in energy.group_by("batch_size", maintain_order=True):
+        if part.height >= _FEWEST_LIMITS:
+            x, y = (np.log(part[name].to_numpy()) for name in ("power_limit_w", column))
+            rest = y - np.polyval(np.polyfit(x, y, 2), x)
+            squares, freedom = squares + float(rest @ rest), freedom + part.height - 3
+    return squares / max(freedom, 1), freedom
 
 
 def _best(energy: pl.DataFrame, column: str) -> dict[str, float]:
