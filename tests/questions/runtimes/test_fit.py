@@ -264,7 +264,10 @@ def test_two_distinct_values_are_enough_and_p_is_of_the_samples_with_a_fit() -> 
     mu, sigma = (parameter["value"] for parameter in row["params"])
     # the mean and deviation of 0, ln 2, ln 2
     assert (mu, sigma) == pytest.approx((np.log(2) * 2 / 3, np.log(2) * np.sqrt(2) / 3))
-    # samples are rounded to whole numbers: some have one distinct value
+    assert row["resamples"] == 199
+    # where half of the values are censored, some samples have fewer than two exact ones
+    values, exact = [1.0, 2.0, 0.5, 0.5], [True, True, False, False]
+    row = fit_distributions(values, families=["lognormal"], observed=exact).table.row(0, named=True)
     assert 100 < row["resamples"] < 199
     of_samples = row["ks_pvalue"] * (row["resamples"] + 1)
     assert of_samples == pytest.approx(round(of_samples))
@@ -303,9 +306,16 @@ def test_intervals_over_many_clusters_are_those_of_rows() -> None:
         assert np.abs((clusters[end] - rows[end]).to_numpy() / width).max() < 0.1
 
 
-def test_coarsely_rounded_values_are_noted() -> None:
-    x = np.random.default_rng(4).lognormal(6, 1, 200)
-    options: Any = {"families": ["lognormal"], "resamples": 9}
-    minutes = fit_distributions(np.ceil(x / 60) * 60, **options).table["note"].item()
-    assert minutes == "values are multiples of 60: p may be too small"
-    assert fit_distributions(np.ceil(x), **options).table["note"].item() is None
+@pytest.mark.parametrize("rounded", [np.round, np.ceil, np.floor])
+@pytest.mark.parametrize("in_clusters", [True, False])
+def test_rounding_rejects_no_true_family(rounded: Any, in_clusters: bool) -> None:
+    rng = np.random.default_rng(4)
+    cluster = rng.integers(0, 40, 4000) if in_clusters else None
+    x = 60 * rounded(rng.lognormal(6.5, 1, 4000) / 60)  # minutes, with a median of 11
+    kept = x > 0
+    families = ["lognormal", "exponential"]
+    units = None if cluster is None else cluster[kept]
+    found = fit_distributions(x[kept], families=families, cluster=units, resamples=39)
+    p = dict(found.table.select("family", "ks_pvalue").iter_rows())
+    assert p["lognormal"] > 0.05
+    assert p["exponential"] == pytest.approx(1 / 40)

@@ -60,7 +60,6 @@ _TABLE: Final = {
     **schema_of(FittedFamilies),
     "params": pl.List(pl.Struct({"name": pl.String, "value": pl.Float64})),
 }
-_FEW_STEPS: Final = 100
 _SIMULATED_UP_TO: Final = 5000  # values, where `resamples` is not given
 _UNTESTED: Final[dict[str, Any]] = {
     **dict.fromkeys(("ci_low", "ci_high", "statistic", "pvalue", "pvalue_adjusted")),
@@ -182,7 +181,8 @@ def fit_distributions(
     ln L = sum over exact values of ln f(x) + sum over censored values of ln S(x) - sum over all of
     ln S(bound), where f is the density of a family and S its survival function (Cohen, Truncated
     and Censored Samples, 1991). Values are treated as continuous: rounding and ties enlarge the KS
-    distance. Simulated samples are rounded as the values are, so that its p keeps its level.
+    distance. Its p is of the least distance that is possible if the values were rounded, up, down
+    or to the nearest, to the step of which they are multiples.
 
     Parameters
     ----------
@@ -259,7 +259,6 @@ def fit_distributions(
             _family_row(name, fits.get(name), sample, pvalues.get(name), (note, why))
             for name in families
         ]
-        _note_rounded(rows, x)
         rows.sort(key=lambda row: math.inf if row[criterion] is None else row[criterion])
         ordered = [row["family"] for row in rows]
         comparisons = _comparison_rows(ordered, fits, sample, confidence, clusters)
@@ -285,16 +284,6 @@ def fit_distributions(
     with np.errstate(all="ignore"):
         quantiles = fitted_quantiles(x, found, entry=entered, observed=~cut, confidence=confidence)
         return replace(found, quantiles=quantiles if quantiles.height else None)
-
-
-def _note_rounded(rows: list[dict[str, Any]], x: Floats) -> None:
-    """Note p of coarsely rounded values, which hold their level only if the nearest was taken."""
-    step = resolution(x) if len(x) else None
-    if step is not None and _FEW_STEPS * step > np.median(x):
-        for row in rows:
-            if row["ks_pvalue"] is not None:
-                rounded = f"values are multiples of {step:g}: p may be too small"
-                row["note"] = "; ".join(filter(None, (row["note"], rounded)))
 
 
 def _check(
@@ -364,17 +353,20 @@ def _pvalues(
         return pvalues, "no p: pass resamples"
     # each family has its own stream, whichever others are fitted
     streams = dict(zip(FAMILIES, as_generator(rng).spawn(len(FAMILIES)), strict=True))
+    step = resolution(x)
+    distances = {
+        name: ks_distance(fit, sample, step)
+        for name, fit in fits.items()
+        if not math.isnan(fit.log_likelihood)
+    }
     if clusters is not None:
         why = "no p for censored or truncated values in clusters"
-        return clusters.pvalues(fits, resamples, streams), why
-    options: dict[str, Any] = {"bound_is_least": is_least, "step": resolution(x)}
-    options["resamples"] = resamples
-    for name, fit in fits.items():
-        if math.isnan(fit.log_likelihood):
-            continue
-        refit = (FAMILIES[name], fit, sample)
-        distances = ks_distances_of_refits(*refit, rng=streams[name], **options)
-        beyond, count = int((distances >= ks_distance(fit, sample)).sum()), len(distances)
+        return clusters.pvalues(fits, distances, resamples, streams), why
+    options: dict[str, Any] = {"bound_is_least": is_least, "resamples": resamples}
+    for name, distance in distances.items():
+        refit = (FAMILIES[name], fits[name], sample)
+        of_refits = ks_distances_of_refits(*refit, rng=streams[name], **options)
+        beyond, count = int((of_refits >= distance).sum()), len(of_refits)
         pvalues[name] = ((1 + beyond) / (1 + count) if count else None, count)
     return pvalues, "no p: pass resamples"
 
@@ -400,7 +392,11 @@ class _Clusters:
         return cluster_terms(fit, self.y, self.cut, self.low, self.cluster)
 
     def pvalues(
-        self, fits: dict[str, Fit], resamples: int, streams: Mapping[str, np.random.Generator]
+        self,
+        fits: dict[str, Fit],
+        distances: dict[str, float],
+        resamples: int,
+        streams: Mapping[str, np.random.Generator],
     ) -> dict[str, PValue]:
         """Return the p-value of each family by the multiplier bootstrap, of complete values."""
         pvalues: dict[str, PValue] = {}
@@ -408,6 +404,7 @@ class _Clusters:
         for name, fit in fits.items() if is_complete else ():
             if fit.covariance is not None:
                 of_fit = (fit, self.y, self.terms(fit).scores, self.cluster)
-                p = multiplier_pvalue(*of_fit, resamples=resamples, rng=streams[name])
+                options: dict[str, Any] = {"resamples": resamples, "rng": streams[name]}
+                p = multiplier_pvalue(*of_fit, distance=distances[name], **options)
                 pvalues[name] = (p, resamples)
         return pvalues

@@ -55,13 +55,15 @@ _ALPHA: Final = 0.05
 _LIMITATIONS: Final = (
     "With many values nearly every family is rejected: the best is a summary, not the law. "
     "Whole seconds are treated as continuous. Intervals are over users, or blocks of days, if the "
-    "trace has them."
+    "trace has them. Where rows of one day are alike beyond their users, p of a fit may be too "
+    "small, and intervals of tails too narrow."
 )
 _OPENING: Final = (
     "Six families are fitted by maximum likelihood and ordered by BIC. KS distance: the largest "
-    f"difference between the fitted and the empirical distribution function; its p, of the best "
-    f"family only, is from {REFITS} resamples of the independent units (seed {SEED}), so at least "
-    f"{1 / (REFITS + 1):g}; censored or truncated rows in units have none. Mean log-likelihood "
+    f"difference between the fitted and the empirical distribution function. Its p, of the best "
+    f"family only, is of what no rounding of the runtimes explains, from {REFITS} resamples of the "
+    f"independent units (seed {SEED}), so at least {1 / (REFITS + 1):g}; censored or truncated "
+    "rows in units have none. Mean log-likelihood "
     "ratio and adjusted p (Benjamini-Hochberg): Vuong's "
     "test against the best family, or a likelihood-ratio test if nested, which has no interval."
 )

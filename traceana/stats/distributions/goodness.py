@@ -22,15 +22,29 @@ from traceana.stats.permutation import effective_clusters
 from traceana.stats.survival import product_limit
 
 
-def ks_distance(fit: Fit, sample: Sample, /) -> float:
-    """Return the largest distance of the fitted distribution from the Kaplan-Meier estimate."""
+def ks_distance(fit: Fit, sample: Sample, /, step: float | None = None) -> float:
+    """Return the largest distance of the fitted distribution from the Kaplan-Meier estimate.
+
+    With the step to which values were rounded, up, down or to the nearest, it is the least that is
+    possible: the fraction up to a value v lies between F(v) and F(v + step).
+    """
     y, ends, cuts, late = sample.steps
-    longer = fit.family.survival(y, fit.theta)[0] - fit.log_fraction_above(sample.bound)
+    is_end, above = ends > 0, fit.log_fraction_above(sample.bound)
+    fitted = np.exp(fit.family.survival(y, fit.theta)[0] - above)
     observed = product_limit(ends, cuts, late)
-    before = np.concatenate([[1.0], observed[:-1]])
-    fitted, is_end = np.exp(longer), ends > 0
-    gaps = np.maximum(np.abs(fitted - observed), np.abs(fitted - before))
+    if step is None:
+        before = np.concatenate([[1.0], observed[:-1]])
+        gaps = np.maximum(np.abs(fitted - observed), np.abs(fitted - before))
+    else:
+        later = np.exp(fit.family.survival(_after(y, step, sample.center), fit.theta)[0] - above)
+        gaps = np.maximum(np.maximum(observed - fitted, later - observed), 0)
     return float(gaps[is_end].max())
+
+
+def _after(y: Floats, step: float, center: float) -> Floats:
+    """Return the logarithms, less the center, of values that are larger by a step."""
+    later: Floats = np.logaddexp(y, np.log(step) - center)
+    return later
 
 
 def ks_distances_of_refits(
@@ -42,12 +56,11 @@ def ks_distances_of_refits(
     resamples: int,
     bound_is_least: bool,
     rng: np.random.Generator,
-    step: float | None = None,
 ) -> Floats:
     """Return the KS distances of samples of the fit, each with the family fitted anew.
 
-    Values are drawn above their bound or entry and rounded to multiples of `step`, censoring times
-    from their Kaplan-Meier estimate (Efron, JASA 76, 1981).
+    Values are drawn above their bound or entry, censoring times from their Kaplan-Meier estimate
+    (Efron, JASA 76, 1981).
     """
     distances = []
     bound = "min" if bound_is_least else sample.bound
@@ -64,9 +77,6 @@ def ks_distances_of_refits(
             limit = _draw_cuts(sample, np.where(entered, low, -np.inf), rng)
             cut = limit < y
             y = np.minimum(y, limit)
-        if step is not None:
-            unit = np.log(step) - sample.center
-            y = np.maximum(unit + np.log(np.maximum(np.round(np.exp(y - unit)), 1)), low)
         drawn = make_sample(y, cut, bound, low if entered.any() else None)
         if np.count_nonzero(drawn.ends) < 2:
             continue
@@ -168,10 +178,11 @@ def multiplier_pvalue(
     cluster: Integers,
     /,
     *,
+    distance: float,
     resamples: int,
     rng: np.random.Generator,
 ) -> float:
-    """Return the p-value of the KS distance of a fit to complete values in clusters.
+    """Return the p-value of a KS distance of a fit to complete values in clusters.
 
     The weighted bootstrap of Kojadinovic and Yan (Canadian Journal of Statistics 40, 2012).
     """
@@ -188,7 +199,6 @@ def multiplier_pvalue(
     sizes = counts.sum(axis=1, keepdims=True)
     below = counts.cumsum(axis=1)
     process = (below - sizes * (1 - longer)) / n
-    distance = np.abs(process.sum(axis=0)).max()
     process += scores @ fit.covariance @ (longer * of_theta)
     signs = rng.integers(0, 2, (resamples, m)) * 2.0 - 1
     drawn = np.abs(signs @ process).max(axis=1)
