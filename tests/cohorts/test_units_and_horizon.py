@@ -58,21 +58,34 @@ def test_without_users_the_units_are_blocks_of_days(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("of_days", [True, False])
-def test_days_that_differ_beside_users_are_a_limit(of_days: bool, tmp_path: Path) -> None:
+def test_days_that_differ_beside_users_are_units_as_well(of_days: bool, tmp_path: Path) -> None:
     rng, n = np.random.default_rng(2), 3600
     day, user = rng.integers(0, 90, n), rng.integers(0, 60, n)
     level = rng.normal(size=90)[day] if of_days else rng.normal(size=60)[user]
     submit = day * DAY_S + rng.uniform(0, DAY_S, n)
+    fails = level + rng.normal(size=n) < -1
     jobs = pl.DataFrame({
         "job_id": [f"j{i}" for i in range(n)], "user": [f"u{one}" for one in user],
         "submit_s": submit, "start_s": submit, "end_s": submit + 60, "runtime_s": 60.0,
-        "status": np.where(level + rng.normal(size=n) < -1, "failed", "completed"), "gpus": 1.0,
+        "status": np.where(fails, "failed", "completed"), "gpus": 1.0,
     })  # fmt: skip
-    cohort = form_cohort(trace_of(jobs, tmp_path))
+    trace = trace_of(jobs, tmp_path)
+    cohort = form_cohort(trace)
     assert cohort.cluster == "user"
-    limit = "Rows of one day are alike beyond their user, so intervals may be too narrow."
-    assert cohort.doubt == limit * of_days
-    assert outcomes_section([cohort.trace]).limitations.endswith(limit) is of_days
+    assert cohort.unit_columns == (("user", BLOCK) if of_days else ("user",))
+    assert ("so the 90 blocks of 1 d of submission" in cohort.independence) is of_days
+    rate = overall_failure(trace).rate
+    width = rate["ci_high"] - rate["ci_low"]
+
+    def error(*units: np.ndarray) -> float:
+        _, code = np.unique(np.stack(units), axis=1, return_inverse=True)
+        return float(np.linalg.norm(np.bincount(code, fails - fails.mean()))) / n
+
+    days = day if of_days else np.arange(n)
+    exact = (error(user) ** 2 + error(days) ** 2 - error(user, days) ** 2) ** 0.5
+    exact = exact if of_days else error(user)
+    assert width == pytest.approx(2 * 1.99 * exact, rel=0.05)
+    assert (width > 2 * 2 * 1.99 * error(user)) is of_days
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import polars as pl
@@ -16,12 +17,15 @@ from traceana.cohorts.tasks import (
     task_owners,
     task_times,
 )
+from traceana.cohorts.two_way import combine_units
 from traceana.schema import STATUSES
 from traceana.stats.arrays import Floats, Integers
+from traceana.stats.quantiles import woodruff_interval
 from traceana.stats.time_blocks import MIN_BLOCKS, TimeBlocks, time_blocks
 from traceana.store import Trace
 from traceana.tables.formatting import duration, plural
 
+T = TypeVar("T")
 MOST_GROUPS: Final = 20
 """A column with more values does not group; of its groups, the largest so many are shown."""
 
@@ -40,7 +44,7 @@ COHORT_NEEDS: Final = (
 )
 """What a trace needs for a cohort: jobs with runtimes, or tasks and their instances."""
 BLOCK: Final = "time_block"
-"""Column of the block of days in which a row was submitted: the unit of rows without a user."""
+"""Column of the block of days in which a row was submitted, the unit of rows without a user."""
 _UNUSED: Final = (
     "job_name",
     "inst_id",
@@ -56,7 +60,9 @@ _UNUSED: Final = (
 """Columns of jobs that no analysis of a cohort reads."""
 GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")
 """Columns of few values by which rows are grouped, in the order of preference."""
-_BESIDE: Final = 0.3
+_BESIDE: Final = 0.1
+"""Variance over days, beside that over users, from which both are the units."""
+_BOTH: Final = "unit_and_block"
 _OWN_UNIT: Final = "job {}"
 """Unit of a row that has no value of the independent unit."""
 
@@ -87,11 +93,46 @@ class Cohort:
     observation: Observation | None = None
     """What the trace's window cuts off; None for tasks."""
     block_s: float | None = None
-    """Length of the blocks of time, if they are the unit."""
+    """Length of the blocks of time, if they are the unit or one of two."""
     block_note: str | None = None
-    """Why intervals over these blocks, without them, or over other units are uncertain."""
+    """Why intervals over these blocks, or without them, are uncertain."""
     horizon_s: float | None = None
     """Runtime by which a row failed (status failed) or not (status completed)."""
+
+    @property
+    def unit_columns(self) -> tuple[str, ...]:
+        """Columns of the independent units: none, one, or users and :data:`BLOCK`."""
+        if self.cluster is None:
+            return ()
+        crossed = self.block_s is not None and self.cluster != BLOCK
+        return (self.cluster, BLOCK) if crossed else (self.cluster,)
+
+    def over_units(
+        self,
+        function: Callable[..., T],
+        rows: pl.DataFrame,
+        /,
+        *args: Any,  # noqa: ANN401  as the function
+        **options: Any,  # noqa: ANN401
+    ) -> T:
+        """Call a function of rows with the unit as `cluster`; two units are combined, two-way."""
+        if len(self.unit_columns) < 2:
+            return function(rows, *args, cluster=self.cluster, **options)
+        user, day = (pl.col(name).rank("dense").cast(pl.Int64) for name in self.unit_columns)
+        rows = rows.with_columns((user * (day.max() + 1) + day).alias(_BOTH))
+        columns = (*self.unit_columns, _BOTH)
+        return combine_units([function(rows, *args, cluster=name, **options) for name in columns])
+
+    def median_interval(self, rows: pl.DataFrame, values: pl.Series, /) -> tuple[float, float]:
+        """Return Woodruff's interval of the median of values of rows; NaN where there is none."""
+
+        def interval(rows: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
+            codes = None if cluster is None else rows[cluster].rank("dense").to_numpy() - 1
+            ends = woodruff_interval(values.to_numpy(), codes)
+            return pl.DataFrame([ends], schema=["ci_low", "ci_high"], orient="row")
+
+        low, high = self.over_units(interval, rows).fill_null(float("nan")).row(0)
+        return low, high
 
     @property
     def fails(self) -> bool:
@@ -142,10 +183,15 @@ class Cohort:
                 f"The trace has no user column, so confidence intervals treat {self.units} as "
                 f"independent, not the rows: rows of one time are alike.{note}"
             )
-        return (
-            f"Confidence intervals treat the {self.units} as independent, not the rows; a row "
-            "without a value counts as its own unit."
-        )
+        without = "; a row without a value counts as its own unit."
+        if self.block_s is not None:
+            n = self.rows[BLOCK].n_unique()
+            return (
+                f"Confidence intervals treat the {self.units} as independent, and so the {n:,} "
+                f"blocks of {duration(self.block_s)} of submission, not the rows: rows of one time "
+                f"are alike as well, so the variances over both are added{without}"
+            )
+        return f"Confidence intervals treat the {self.units} as independent, not the rows{without}"
 
     @property
     def units(self) -> str:
@@ -153,7 +199,7 @@ class Cohort:
         if self.cluster is None:
             return f"{self.rows.height:,} {self.noun}"
         n = self.rows[self.cluster].n_unique()
-        if self.block_s is not None or "job_id" not in self.rows.columns:
+        if self.cluster == BLOCK or "job_id" not in self.rows.columns:
             return self.name_units(n)
         own = pl.col(self.cluster).cast(pl.String) == pl.format(_OWN_UNIT, "job_id")
         without = self.rows.filter(own)[self.cluster].n_unique()
@@ -162,7 +208,7 @@ class Cohort:
 
     def name_units(self, n: int, /) -> str:
         """Name a number of the independent units, such as of those with both of two values."""
-        if self.block_s is not None:
+        if self.cluster == BLOCK and self.block_s is not None:
             return f"{n:,} blocks of {duration(self.block_s)} of submission"
         if self.cluster == "user":
             return plural(n, "user")
@@ -284,9 +330,10 @@ def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]
 def _with_blocks(
     rows: pl.DataFrame, times: pl.Series, cluster: str | None
 ) -> tuple[pl.DataFrame, str | None, float | None, str | None]:
-    """Add blocks of time, long enough for runtimes and failures, where rows have no other unit.
+    """Add blocks of time, long enough for runtimes and failures, where they are a unit.
 
-    Returns the rows, the column of their unit, the length of a block, and a note.
+    They are where rows have no other, or differ between them beside it. Returns the rows, the
+    column of their unit, the length of a block, and a note.
     """
     if not times.count():
         return rows, cluster, None, None
@@ -298,18 +345,17 @@ def _with_blocks(
     if cluster is not None:
         unit = (rows[cluster].rank("dense") - 1).to_numpy().astype(np.int64)
         parts = zip(outcomes, both, strict=True)
-        apart = any(_differ_by_day(outcome, unit, blocks) for outcome, blocks in parts)
-        why = f"rows of one day are alike beyond their {cluster}: intervals may be too narrow"
-        return rows, cluster, None, why if apart else None
+        if not any(_differ_by_day(outcome, unit, blocks) for outcome, blocks in parts):
+            return rows, cluster, None, None
     found = max(both, key=lambda outcome: outcome.length_s)
     note = found.note or next((outcome.note for outcome in both if outcome.note), None)
     if found.n_blocks < MIN_BLOCKS:
-        return rows, None, None, note
+        return rows, cluster, None, note
     # a row without a time is a block of its own
     code = pl.Series(found.code)
     row_blocks = pl.select(pl.int_range(rows.height, dtype=pl.Int64) + found.n_blocks).to_series()
     blocks = row_blocks.zip_with(code < 0, code).alias(BLOCK)
-    return rows.with_columns(blocks), BLOCK, found.length_s, note
+    return rows.with_columns(blocks), cluster or BLOCK, found.length_s, note
 
 
 def _differ_by_day(values: Floats, unit: Integers, blocks: TimeBlocks) -> bool:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import scipy  # scipy.stats and scipy.optimize are slow to import and loaded when used
 from numpy.typing import ArrayLike
-from scipy.special import chdtri, gammaln, ndtri, stdtrit, xlogy
+from scipy.special import chdtri, expit, gammaln, logit, ndtr, ndtri, stdtrit, xlogy
 
 from traceana.errors import DataError
 from traceana.stats.arguments import check_confidence
@@ -103,6 +103,58 @@ def _t_quantiles(clusters: ArrayLike, confidence: float) -> Floats:
 def _upper_tail(confidence: float) -> float:
     check_confidence(confidence)
     return (1 + confidence) / 2
+
+
+_SCALES: Final = (
+    (0.0, 1.0, logit, expit),
+    (-1.0, 1.0, np.arctanh, np.tanh),
+    (0.0, math.inf, np.log, np.exp),
+    (-math.inf, math.inf, np.positive, np.positive),
+)
+"""Least and largest value, and the scale on which intervals between them are widened."""
+
+
+def two_way_interval(ends: ArrayLike, /) -> Bounds:
+    """Return intervals over two crossed units, such as users and days, from one-way intervals.
+
+    `ends` are those over either unit and over their combinations (3 x 2 x n). Squared widths of the
+    first two are added, those of the third subtracted (Cameron, Gelbach and Miller, JBES 29, 2011):
+    the wider of the first two is widened about its middle, on the scale of the logit, artanh or
+    logarithm where all ends lie within 0 to 1, within -1 to 1, or above 0.
+    """
+    every = np.asarray(ends, dtype=float)
+    least, most, scale, back = next(
+        of for of in _SCALES if not ((every < of[0]) | (every > of[1])).any()
+    )
+    with np.errstate(all="ignore"):
+        scaled = scale(every)
+        usable = np.isfinite(scaled).all(axis=(0, 1))  # not at an end of the scale
+        scaled = np.where(usable, scaled, every)
+        first, second, both = (scaled[:, 1] - scaled[:, 0]) ** 2
+        wide, total = np.maximum(first, second), first + second - np.nan_to_num(both)
+        low, high = np.where(second > first, scaled[1], scaled[0])
+        further = (high - low) / 2 * (np.sqrt(np.fmax(total / wide, 1)) - 1)
+        widened = np.stack([low - further, high + further])
+        widened = np.where(usable, back(widened), np.clip(widened, least, most))
+    found = np.where(total > wide, widened, np.where(second > first, every[1], every[0]))
+    # a side without an end leaves the other the farther one
+    outer = np.stack([np.minimum(*every[:2, 0]), np.maximum(*every[:2, 1])])
+    low, high = np.where(np.isnan(wide), outer, found)
+    return low, high
+
+
+def two_way_pvalue(pvalues: ArrayLike, /) -> Floats:
+    """Return p over two crossed units, from p over either and over their combinations (3 x n).
+
+    As squared widths, 1 / z^2 of the normal quantiles z of p are added and subtracted: exact for
+    the ratio of an estimate to its error, an approximation for tests of several parameters.
+    """
+    p = np.asarray(pvalues, dtype=float)
+    with np.errstate(all="ignore"):
+        first, second, both = 1 / ndtri(p / 2) ** 2
+        total = first + second - np.nan_to_num(both, posinf=np.inf)
+        wider: Floats = 2 * ndtr(-1 / np.sqrt(total))
+    return np.where(total > np.maximum(first, second), wider, np.maximum(*p[:2]))
 
 
 FEWEST: Final = 20

@@ -393,7 +393,7 @@ def _runtime(cohort: Cohort) -> Row:
     if not (cut := count_cut(table)):
         return _median(cohort, table["duration_s"], table, _listed(cohort))
     seen: dict[str, Any] = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
-    survival = kaplan_meier(table, status=None, cluster=cohort.cluster, **seen)
+    survival = cohort.over_units(kaplan_meier, table, status=None, **seen)
     median, *ends = survival.groups.select("median_s", "ci_low", "ci_high").row(0)
     cut_note = f"{cut:,} truncated or censored: Kaplan-Meier median"
     note = _joined(_listed(cohort), cut_note, _independence(cohort))
@@ -405,9 +405,8 @@ def _size(cohort: Cohort) -> Row:
     if table.is_empty():
         return _row(note="no GPUs are recorded")
     several = pl.when(pl.col("gpus") > 1).then(pl.lit("failed")).otherwise(pl.lit("completed"))
-    unit = [cohort.cluster] if cohort.cluster else []
-    stated = table.select(pl.lit("all").alias("all"), *unit, status=several)
-    [rate] = failure_rates(stated, "all", cluster=cohort.cluster).rows(named=True)
+    stated = table.select(pl.lit("all").alias("all"), *cohort.unit_columns, status=several)
+    [rate] = cohort.over_units(failure_rates, stated, "all").rows(named=True)
     interval = (rate["ci_low"], rate["ci_high"])
     note = _joined(_listed(cohort), _independence(cohort))
     return _row(rate["n"], rate["rate"], interval, note)
@@ -465,10 +464,7 @@ def _concentration(cohort: Cohort) -> Row:
 def _median(cohort: Cohort, values: pl.Series, rows: pl.DataFrame, note: str | None) -> Row:
     if values.is_empty():
         return _row(note=_joined(note, "no row has a value"))
-    codes = None
-    if cohort.cluster is not None:
-        codes = rows[cohort.cluster].rank("dense").to_numpy() - 1
-    interval = woodruff_interval(values.to_numpy(), codes)
+    interval = cohort.median_interval(rows, values)
     note = _joined(note, _independence(cohort))
     if np.isnan(interval).any():
         note = _joined(note, "no interval: too few independent units")

@@ -78,9 +78,8 @@ def _correlations(
     if not features or not rows["status"].is_in(["completed", *failure]).any():
         return None
     options: dict[str, Any] = {"method": method, "level": level, "by": by, "resamples": RESAMPLES}
-    return runtime_correlations(
-        rows, features=features, failure=failure, cluster=cohort.cluster, **options
-    )
+    options |= {"features": features, "failure": failure}
+    return cohort.over_units(runtime_correlations, rows, **options)
 
 
 def published_means(trace: Trace, /) -> dict[tuple[str, str, float | None], pl.DataFrame]:
@@ -111,10 +110,10 @@ def failure_association(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame | N
     ended = cohort.rows.filter(pl.col("status").cast(pl.String).is_in(["completed", "failed"]))
     if not features or ended.is_empty():
         return None
-    options: dict[str, Any] = {"features": features, "cluster": cohort.cluster}
-    options["resamples"] = RESAMPLES
-    overall = failure_correlations(cohort.rows, **options).table
+    options: dict[str, Any] = {"features": features, "resamples": RESAMPLES}
+    overall = cohort.over_units(failure_correlations, cohort.rows, **options).table
     if cohort.by is None:
         return overall, None
     rows = cohort.rows.filter(pl.col(cohort.by).is_not_null())
-    return overall, failure_correlations(rows, by=cohort.by, **options).table
+    within = cohort.over_units(failure_correlations, rows, by=cohort.by, **options)
+    return overall, within.table

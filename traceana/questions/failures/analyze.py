@@ -124,35 +124,35 @@ def _noting(notes: list[str], what: str) -> Iterator[None]:
 
 
 def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[str]) -> Outcomes:
-    rows, keys, cluster = cohort.rows, () if by is None else (by,), cohort.cluster
+    rows, keys = cohort.rows, () if by is None else (by,)
     stated = rows if by is None else rows.filter(pl.col(by).is_not_null())
     whole, split, runtime = rows, ("status", *keys), "runtime_s"
     if cohort.horizon_s is not None:  # the runtimes of ended rows are those of short ones
         whole = form_cohort(cohort.trace, end_imputation="running").rows
         split, runtime = keys, "duration_s"
-    runtimes = kaplan_meier(
+    runtimes = cohort.over_units(
+        kaplan_meier,
         whole.filter(pl.col("status").is_not_null()),
         by=split,
         status=None,
         runtime=runtime,
         entry="entry_s",
         observed="observed",
-        cluster=cluster,
     )
     comparisons, odds = {}, None
     present = {*stated["status"].cast(pl.String).unique()} if by and not cohort.horizon_s else ()
     for status in (status for status in COMPARED if status in present):
         ran = stated.filter(pl.col("entry_s") == 0, status=status)
         with _noting(notes, f"Runtimes of {status} {cohort.noun} are not compared"):
-            comparisons[status] = compare_runtimes(ran, keys, cluster=cluster, adjust="holm")
+            comparisons[status] = cohort.over_units(compare_runtimes, ran, keys, adjust="holm")
     if strata not in (None, by) and cohort.fails:
         with _noting(notes, "No odds ratios"):
-            odds = failure_odds(stated, keys, strata=strata, cluster=cluster)
+            odds = cohort.over_units(failure_odds, stated, keys, strata=strata)
     return Outcomes(
         by,
         strata,
         runtimes,
-        failure_rates(rows, keys, cluster=cluster),
+        cohort.over_units(failure_rates, rows, keys),
         comparisons,
         odds,
         _standardized(cohort, stated, by),
@@ -170,12 +170,11 @@ def _by_horizon(
         "runtime": "duration_s",
         "entry": "entry_s",
         "observed": "observed",
-        "cluster": cohort.cluster,
     }
     events = form_cohort(cohort.trace, end_imputation="running").events
     keys = () if by is None else (by,)
-    outcomes = outcome_by_horizon(
-        rows, by=keys, events=events, horizon_s=cohort.horizon_s, **seen
+    outcomes = cohort.over_units(
+        outcome_by_horizon, rows, by=keys, events=events, horizon_s=cohort.horizon_s, **seen
     ).filter(event="failed")
     hazards = None
     if by is not None:
@@ -184,7 +183,9 @@ def _by_horizon(
         most = _MOST_MISSING * frame.height  # such as jobs without GPUs
         features = [feature for feature in features if frame[feature].null_count() <= most]
         with _noting(notes, "No hazard ratios"):
-            hazards = cause_specific_hazards(frame, features=features, causes=causes, **seen)
+            hazards = cohort.over_units(
+                cause_specific_hazards, frame, features=features, causes=causes, **seen
+            )
     return outcomes, hazards
 
 
@@ -206,7 +207,7 @@ def _standardized(
         names["user"] = "user"
     for strata in filter(None, ([*names], [*names][:1], [*names][1:])):
         try:
-            rates = standardized_failure_rates(rows, by, strata=strata, cluster=cohort.cluster)
+            rates = cohort.over_units(standardized_failure_rates, rows, by, strata=strata)
         except DataError:
             continue
         if (rates["fraction_covered"] >= _LEAST_COVERED).all():
@@ -229,7 +230,7 @@ def _tests(cohort: Cohort, outcomes: Outcomes, by: str, notes: list[str]) -> lis
             frame = able
         rows = cohort.rows.filter(pl.col(by).is_in(frame[by].implode()))
         with _noting(notes, f"No test of {question}"):
-            row = outcome_association(rows, by, cluster=cohort.cluster).row(0, named=True)
+            row = cohort.over_units(outcome_association, rows, by).row(0, named=True)
             tests.append(_test(row, question, "cramers_v", row["method"]))
     for status, compared in outcomes.comparisons.items():
         row = compared.test.row(0, named=True)
@@ -280,8 +281,8 @@ def fit_failure_model(
     frame, features = _with_features(rows, [name for name, _ in grouping_columns(cohort)])
     definition = OUTCOMES if failure is None else OUTCOMES | {"failure": failure}
     try:
-        model = failure_model(
-            frame, features=features, cluster=cohort.cluster, curved=True, **definition
+        model = cohort.over_units(
+            failure_model, frame, features=features, curved=True, **definition
         )
     except DataError as error:
         return None, f"No model of failure: {error}."
@@ -319,7 +320,7 @@ def estimate_competing_risks(
     """Estimate the cumulative incidence of each event and the time to any event."""
     cohort = form_cohort(trace, end_imputation="running")
     keys, events = () if by is None else (by,), cohort.events
-    return incidence_and_survival(cohort.rows, keys, events, columns=_SEEN, cluster=cohort.cluster)
+    return cohort.over_units(incidence_and_survival, cohort.rows, keys, events, columns=_SEEN)
 
 
 def incidence_difference(
@@ -336,37 +337,48 @@ def incidence_difference(
         if "gpus" not in cohort.rows.columns or by in ("gpus", "gpus_requested"):
             return None
         stratum = pl.col("gpus").log(2).floor().clip(-10)
-    unit = pl.int_range(pl.len())
-    if cohort.cluster is not None:
-        unit = pl.col(cohort.cluster).rank("dense")
     seen = pl.col(by).is_in([*pair]), pl.col("duration_s").is_not_null()
-    rows = (
-        cohort.rows.filter(*seen)
-        .with_columns(stratum=stratum, cell=unit.cast(pl.Int64) % CELLS)
-        .drop_nulls("stratum")
-    )
+    rows = cohort.rows.filter(*seen).with_columns(stratum=stratum).drop_nulls("stratum")
     kept = rows.filter(pl.col(by).n_unique().over("stratum") == 2)
     if equal_size and (
         kept["stratum"].n_unique() < 2 or kept.height < _LEAST_COVERED * rows.height
     ):
         return None
-    keys, events = ("stratum", by), tuple(dict.fromkeys(("failed", *cohort.events)))
-    counts = count_events(kept, keys, events, columns=_SEEN, running_until_s=None, cluster="cell")
+    events = tuple(dict.fromkeys(("failed", *cohort.events)))
+    options: dict[str, Any] = {"by": by, "first": pair[0], "time_s": time_s, "events": events}
+    difference, low, high = cohort.over_units(_incidence_difference, kept, **options).row(0)
+    return difference, low, high
+
+
+def _incidence_difference(
+    rows: pl.DataFrame,
+    *,
+    by: str,
+    first: object,
+    time_s: float,
+    events: tuple[str, ...],
+    cluster: str | None,
+) -> pl.DataFrame:
+    unit = pl.int_range(pl.len()) if cluster is None else pl.col(cluster).rank("dense")
+    rows = rows.with_columns(cell=unit.cast(pl.Int64) % CELLS)
+    keys = ("stratum", by)
+    counts = count_events(rows, keys, events, columns=_SEEN, running_until_s=None, cluster="cell")
     difference = np.zeros(CELLS + 1)
     for (_, group), part in counts.group_by(keys, maintain_order=True):
-        n = kept.filter(pl.col("stratum") == part["stratum"][0]).height
+        n = rows.filter(pl.col("stratum") == part["stratum"][0]).height
         place, ended = part["time_s"].rle_id(), part.select(events).to_numpy()
         curves = leave_out_cells(
             *(ended, part["n"] - ended.sum(axis=1), part["late"], place, part["cell"]), cells=CELLS
         )
-        weight = (1 if group == pair[0] else -1) * n / kept.height
+        weight = (1 if group == first else -1) * n / rows.height
         if steps := place.filter(part["time_s"] <= time_s).n_unique():
             difference += weight * np.array([curve[0, steps - 1] for curve in curves])
-    units = np.bincount(kept["cell"], minlength=CELLS)
+    units = np.bincount(rows["cell"], minlength=CELLS)
     cells, effective = np.count_nonzero(units), units.sum() ** 2 / (units**2).sum()
     variance = (cells - 1) / cells * ((difference[1:] - difference[0]) ** 2).sum()
     half = float(stdtrit(effective - 1, 0.975)) * variance**0.5
-    return difference[0], difference[0] - half, difference[0] + half
+    ends = {"ci_low": difference[0] - half, "ci_high": difference[0] + half}
+    return pl.DataFrame({"difference": difference[0]} | ends)
 
 
 _PARTS: Final = 16

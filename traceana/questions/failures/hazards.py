@@ -31,7 +31,6 @@ from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.arrays import Floats
 from traceana.stats.permutation import too_few_clusters
-from traceana.stats.quantiles import woodruff_interval
 from traceana.store import Trace
 from traceana.store.frames import Names, as_names, collect, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
@@ -406,7 +405,7 @@ class Failure(NamedTuple):
 def overall_failure(trace: Trace, /) -> Failure:
     """Return the failure rate of a cohort, and the cumulative incidence by a runtime."""
     cohort = form_cohort(trace)
-    [rate] = failure_rates(cohort.rows, (), cluster=cohort.cluster).rows(named=True)
+    [rate] = cohort.over_units(failure_rates, cohort.rows, ()).rows(named=True)
     incidence = failure_by(trace)
     censored = incidence is not None and is_censored(cohort) and rate["failures"] >= _FEWEST
     return Failure(rate, incidence, censored, _bias(cohort))
@@ -432,8 +431,7 @@ def _median_interval(cohort: Cohort, status: str) -> tuple[float, float] | None:
     rows = cohort.rows.filter(pl.col("status").cast(pl.String) == status).drop_nulls("duration_s")
     if rows.is_empty():
         return None
-    codes = None if cohort.cluster is None else rows[cohort.cluster].rank("dense").to_numpy() - 1
-    return woodruff_interval(rows["duration_s"].to_numpy(), codes)
+    return cohort.median_interval(rows, rows["duration_s"])
 
 
 def failure_by(trace: Trace, horizon_s: float | None = None, /) -> dict[str, Any] | None:
@@ -449,14 +447,14 @@ def failure_by(trace: Trace, horizon_s: float | None = None, /) -> dict[str, Any
     if horizon_s is None and at_risk >= _FEWEST and (failed <= HORIZON_S).any():
         horizon_s = HORIZON_S
     try:
-        incidence = outcome_by_horizon(
+        incidence = cohort.over_units(
+            outcome_by_horizon,
             cohort.rows,
             events=events,
             horizon_s=horizon_s,
             runtime="duration_s",
             entry="entry_s",
             observed="observed",
-            cluster=cohort.cluster,
         )
     except DataError:
         return None

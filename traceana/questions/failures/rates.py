@@ -192,7 +192,7 @@ _BOUNDS: Final = (
 def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
     """Return the failure rates by the cohort's groups and by each feature, by column."""
     cohort = trace.once(outcome_cohort)
-    keep = ["status", "runtime_s", *([cohort.cluster] if cohort.cluster else [])]
+    keep = ["status", "runtime_s", *cohort.unit_columns]
     rates = {}
     for name in (*([cohort.by] if cohort.by else []), *features_of(cohort)):
         values = cohort.rows[name]
@@ -203,7 +203,7 @@ def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
             f"{outcome}_mean_s": pl.col("runtime_s").filter(status.is_in(statuses)).mean()
             for outcome, statuses in OUTCOMES.items()
         }
-        table = failure_rates(rows, name, cluster=cohort.cluster).join(
+        table = cohort.over_units(failure_rates, rows, name).join(
             *(reduce_frame(rows, (name,), **means), name),
             how="left",
             nulls_equal=True,

@@ -348,7 +348,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             drawings.append(
                 drawing(
                     "runtime-by",
-                    runtime_by(rows, cohort.by, cluster=cohort.cluster),
+                    cohort.over_units(runtime_by, rows, cohort.by),
                     trace=trace,
                     title=cohort.title,
                     key=f"mean-runtime-{outcome}-{cohort.by}-{trace.id}",

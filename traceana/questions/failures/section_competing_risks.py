@@ -202,7 +202,9 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         cohort.trace.once(incidence_difference, by, pair, _DAY_S, same) for same in (False, True)
     )
     difference, low, high = (100 * value for value in crude or ())
-    others = {"user": " for other users", BLOCK: " for other days"}.get(cohort.cluster or "", "")
+    named = {"user": "users", BLOCK: "days"}
+    others = " and ".join(named[unit] for unit in cohort.unit_columns if unit in named)
+    others = others and f" for other {others}"
     verdict = f", which is inconclusive{others}" if low < 0 < high else ""
     compared = (
         f"{share(first['incidence'])} of {first[by]} and {share(second['incidence'])} of "

@@ -50,13 +50,13 @@ def _build(cohort: Cohort) -> Content:
     events = sorted(cohort.events, key=lambda event: event != "failed")  # failures first
     if not events:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
-    hazards = hazard_by_runtime(
+    hazards = cohort.over_units(
+        hazard_by_runtime,
         cohort.rows,
         events=events,
         runtime="duration_s",
         entry="entry_s",
         observed="observed",
-        cluster=cohort.cluster,
     )
     of_hazard = result_table(
         hazards.filter(event=events[0]),

@@ -13,7 +13,6 @@ from traceana.questions.failures.curves import kaplan_meier
 from traceana.questions.runtimes.distributions import tail_index
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.tables import BestFamilies, DistributionFits, RuntimeSensitivity
-from traceana.stats.quantiles import woodruff_interval
 from traceana.store import Trace
 from traceana.tables.declare import declared
 
@@ -53,8 +52,8 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     """Fit distributions to the runtimes of a trace, and compare its groups."""
     cohort = form_cohort(trace)
     table = trace.manifest.tables["tasks" if cohort.from_tasks else "jobs"]
-    columns = dict.fromkeys(("duration_s", "entry_s", "observed", cohort.by, cohort.cluster))
-    used = cohort.rows.select(name for name in columns if name is not None)
+    columns = ("duration_s", "entry_s", "observed", cohort.by, *cohort.unit_columns)
+    used = cohort.rows.select({*filter(None, columns)})
     positive = rows = used.filter(pl.col("duration_s") > 0)
     if rows.height > MOST_ROWS:
         rows = rows.sample(MOST_ROWS, seed=SEED)
@@ -104,11 +103,9 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
         median = rows["duration_s"].quantile(0.5, "linear")
         if is_census:
             return median, None, None
-        codes = cohort.cluster and rows[cohort.cluster].rank("dense").to_numpy() - 1
-        low, high = woodruff_interval(rows["duration_s"].to_numpy(), codes)
+        low, high = cohort.median_interval(rows, rows["duration_s"])
         return (median, None, None) if math.isnan(low) else (median, low, high)
-    unit = None if _codes(rows, cohort.cluster) is None else cohort.cluster
-    curve = kaplan_meier(rows, quantiles=(0.5,), cluster=unit, status=None, **_SEEN)
+    curve = cohort.over_units(kaplan_meier, rows, quantiles=(0.5,), status=None, **_SEEN)
     low, middle, high = curve.quantiles.select("ci_low", "time_s", "ci_high").row(0)
     if cut <= MOST_NOT_ENDED * rows.height and is_census:
         return middle, None, None
