@@ -44,6 +44,7 @@ FIELDS: list[tuple[Fields, dict[str, object]]] = [
     ({"ConsumedEnergyRaw": "999999999999999000"}, {"energy_j": 999999999999999000.0}),
     ({"ConsumedEnergyRaw": "18446744073709551614"}, {"energy_j": None}),  # no value
     ({"ConsumedEnergyRaw": "1000000000000000000"}, {"energy_j": None}),
+    ({"ConsumedEnergyRaw": "0"}, {"energy_j": None}),  # without a plugin that measures energy
     ({"AllocTRES": "gres/gpu=1", ".0 TRESUsageInTot": "gres/gpuutil=100"}, {"gpu_utilization": 1}),
     ({"AllocTRES": "gres/gpu=1", ".0 TRESUsageInTot": "gres/gpuutil=101"},
      {"gpu_utilization": None}),

@@ -85,3 +85,23 @@ def test_the_outcome_of_the_heading_is_stated_first(tmp_path: Path) -> None:
     assert first.heading.startswith("mine: failed jobs that request more GPUs run shorter")
     assert first.startswith(f"{first.heading.partition(' (')[0]} (Spearman's rho -0.")
     assert not first.is_null
+
+
+def test_a_correlation_that_few_users_decide_is_not_tested(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    n = 2000
+    gpus = 2.0 ** rng.integers(0, 5, n)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"{at}" for at in range(n)],
+            # half of the jobs are of one user: as many as 4 of equal size
+            "user": ["u0" if at % 2 else f"u{at % 80}" for at in range(n)],
+            "status": "completed",
+            "gpus": gpus,
+            "runtime_s": rng.lognormal(8, 1, n) * gpus,
+        }
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    first, *_ = section.build([traceana.open_store(tmp_path).trace("mine")]).findings
+    assert "run longer (Spearman's rho 0." in str(first)
+    assert ", not tested; n = 2,000, 40 users)" in str(first)

@@ -46,6 +46,8 @@ def test_the_cause_of_each_job_is_named(store: Path) -> None:
     assert "the slowest worker (5) explains" in text
     assert "low operations make job slow stage take" in text
     assert "stage 1 explains" in text
+    # ideal durations are means of the slow stage and the other, which is faster
+    assert "operations elsewhere that are faster than ideal stay so" in text
     assert "no optimizer; a step ends with it" in str(built)
 
 

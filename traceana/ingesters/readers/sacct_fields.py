@@ -325,8 +325,9 @@ def _range(text: str) -> list[str]:
 
 
 def _energy() -> pl.Expr:
+    """Return the energy, null where Slurm prints 0 for what was not measured, or no value."""
     energy = pl.coalesce("energy_raw", "energy")
-    return pl.when(energy < _NO_ENERGY).then(energy)
+    return pl.when((energy > 0) & (energy < _NO_ENERGY)).then(energy)
 
 
 def _counted(*names: str) -> pl.Expr:

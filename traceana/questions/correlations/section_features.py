@@ -177,7 +177,8 @@ def state_correlations(
         if alike.height > 1:
             name += f", which rank the {cohort.noun} alike,"
         limits = interval(row, correlation_range, ", 95 % CI {}")
-        tested = "" if row["pvalue_adjusted"] is None else f"; {p_equals(row['pvalue_adjusted'])}"
+        p = row["pvalue_adjusted"]
+        tested = ", not tested" if p is None else f"; {p_equals(p)}"
         numbers = f"rho {correlation(row['r'])}{limits}{tested}"
         reverses = "" if unclear else _reversed(cohort, row, within)
         answer = unclear or (answers.rises if row["r"] > 0 else answers.falls)

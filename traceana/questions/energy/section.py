@@ -36,7 +36,7 @@ from traceana.questions.energy.tables import (
     SavingsByChoice,
 )
 from traceana.store import Trace
-from traceana.tables.formatting import fraction_range, listed, plural, share
+from traceana.tables.formatting import fraction_range, plural, share
 
 _OPENING: Final = (
     "Time to the target is the mean number of epochs over the runs of a batch size times the time "
@@ -198,7 +198,7 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
             end += f" (95 % CI {fraction_range(1 - row['ci_high'], 1 - row['ci_low'])})"
         ends.append(end)
     first = (
-        f"{title}: held out on {gpu}, the best batch size and power limit save {listed(ends)} "
+        f"{title}: held out on {gpu}, the best batch size and power limit save {' to '.join(ends)} "
         f"(n = {plural(held.height, 'data set')})."
     )
     second = f"{title}: measured on the runs that chose them, they save {optimistic}, which is "

@@ -129,10 +129,13 @@ def _finding(job_replay: JobReplay) -> str:
         )
     elif by_stage is not None and by_stage >= _EXPLAINS:
         after = original - by_stage * (original - ideal)
+        faster = (
+            ": operations elsewhere that are faster than ideal stay so" if after < ideal else ""
+        )
         cause = (
             f"stage {stage['stage']} explains {_explained(by_stage)}, the {slowest} "
-            f"{share(workers.m_w)}. With ideal durations in that stage, a step would take "
-            f"{three_digits(after)} s"
+            f"{share(workers.m_w)}. With ideal durations in that stage alone, a step would take "
+            f"{three_digits(after)} s{faster}"
         )
     elif by_kind is not None:
         cause = (
