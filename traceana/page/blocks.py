@@ -326,8 +326,8 @@ def drop_name(content: Content, name: str, /) -> Content:
 
     def changed(block: Block) -> Block:
         match block:
-            case Text(text):
-                return Text(change(text))
+            case Text(text, definitions):
+                return Text(change(text), tuple(map(change, definitions)))
             case Points():
                 return Points(block.summary, sentences(block.points))
             case Heading(text):
