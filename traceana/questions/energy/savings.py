@@ -168,9 +168,9 @@ def energy_savings(
     chosen by its cost as predicted from the others (a parabola of the logarithms, from five limits
     on, where it is within a tenth). It is the geometric mean over 100 random partitions; its 95 %
     interval is Welch's for the difference of the mean logarithms of the epochs (Biometrika 34,
-    1947). To its variance that of the noise of two measurements of an epoch is added, which is the
-    variance about such parabolas; below five limits it is unknown. Where the batch size is the
-    default there is no interval. Every data set is trained to its default target.
+    1947). To its variance that of the noise of two measurements of an epoch is added: about such
+    parabolas with a deviation of each limit; below five limits it is unknown. Where the batch size
+    is the default there is no interval. Every data set is trained to its default target.
 
     Parameters
     ----------
@@ -366,14 +366,20 @@ def _from_other_limits(
 
 
 def _noise_of_epochs(energy: pl.DataFrame, column: str) -> tuple[float, int]:
-    """Return the variance of log costs about a parabola of log limits, and degrees of freedom."""
-    squares, freedom = 0.0, 0
-    for _, part in energy.group_by("batch_size", maintain_order=True):
-        if part.height >= _FEWEST_LIMITS:
-            x, y = (np.log(part[name].to_numpy()) for name in ("power_limit_w", column))
-            rest = y - np.polyval(np.polyfit(x, y, 2), x)
-            squares, freedom = squares + float(rest @ rest), freedom + part.height - 3
-    return squares / max(freedom, 1), freedom
+    """Return the variance of log costs about what limits explain, and its degrees of freedom.
+
+    That is a parabola of log limits for each batch size, and a deviation of each limit.
+    """
+    enough = energy.filter(pl.len().over("batch_size") >= _FEWEST_LIMITS)
+    x, y = (enough[name].log().to_numpy() for name in ("power_limit_w", column))
+    sizes, limits = (
+        (enough[name].to_numpy()[:, None] == enough[name].unique().to_numpy()).astype(float)
+        for name in ("batch_size", "power_limit_w")
+    )
+    design = np.hstack([*(sizes * power[:, None] for power in (x**0, x, x**2)), limits])
+    fitted, _, rank, _ = np.linalg.lstsq(design, y)
+    freedom = len(y) - int(rank)
+    return float(((y - design @ fitted) ** 2).sum()) / max(freedom, 1), freedom
 
 
 def _best(energy: pl.DataFrame, column: str) -> dict[str, float]:

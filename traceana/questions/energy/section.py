@@ -43,10 +43,10 @@ _OPENING: Final = (
     "of an epoch; energy is that times the mean power. The default is the batch size of the data "
     "set, reduced to the largest one profiled on the GPU, at the largest power limit of the GPU. A "
     "batch size is feasible only if every run of it reached the target. The 95 % intervals are "
-    "Welch's, from held-out runs of both batch sizes, with the noise of an epoch's measurement as "
-    "its variation about a parabola over the power limits. With 4 or 5 runs they covered the truth "
-    "in 92 to 96 % of simulations, and in 88 to 96 % where the energy of an epoch was measured "
-    "with an error of 1 to 5 %. Where the epochs cancel there is none."
+    "Welch's, from held-out runs of both batch sizes. They allow for the noise of an epoch's "
+    "measurement: what no parabola over the power limits explains. With 4 or 5 runs they covered "
+    "the truth in 92 to 96 % of simulations, and in 87 to 96 % where the energy of an epoch was "
+    "measured with an error of 1 to 5 %. Where the epochs cancel there is none."
 )
 _LIMITATIONS: Final = (
     "Each epoch was measured once. The best of many configurations is partly best by chance. The "
