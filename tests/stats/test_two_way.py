@@ -80,3 +80,6 @@ def test_combined_tables_are_those_of_the_library_that_adds_them_itself() -> Non
     assert ours["ci_high"] / ours["ci_low"] > fit("user")["ci_high"][0] / fit("user")["ci_low"][0]
     both = combine_units([(fit("user"), fit("day"))] * 3)
     assert both[0].equals(fit("user"))
+    # tables of other rows cannot be combined: those of the first unit stay
+    alone = fit("user")
+    assert combine_units([alone, alone.head(0), alone]).equals(alone)

@@ -24,14 +24,19 @@ def combine_units(results: Sequence[T], /) -> T:
     if isinstance(first, tuple):
         return cast("T", tuple(combine_units(parts) for parts in zip(*results, strict=True)))
     if isinstance(first, Result):
-        names = [name for name in first.tables if getattr(first, name) is not None]
+        # predictions are of held-out units: each unit has its own
+        names = {name for name in first.tables if getattr(first, name) is not None} - {
+            "calibration"
+        }
         frames = {name: _combined([getattr(result, name) for result in results]) for name in names}
         return cast("T", replace(cast("Any", first), **frames))
     return cast("T", _combined(cast("Sequence[pl.DataFrame]", results)))
 
 
 def _combined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    first, second, _ = frames
+    first, second, both = frames
+    if not first.height == second.height == both.height:
+        return first
     columns: dict[str, Any] = {}
 
     def values(name: str) -> np.ndarray:
