@@ -160,17 +160,17 @@ def _largest(centred: Floats, weights: Floats, first: Integers, last: Integers) 
     return np.max(statistic, axis=-1), place
 
 
-def long_gaps(gaps: ArrayLike, /) -> list[tuple[int, float]]:
+def long_gaps(gaps: ArrayLike, /, *, shape: float = 0.5) -> list[tuple[int, float]]:
     """Return gaps that stand out from the tail of the others: position and p-value, longest first.
 
-    With an exponential tail of the roots r_1, r_2, ... (a Weibull distribution of shape 0.5;
-    lighter tails are conservative), the spacings i (r_i - r_(i+1)) have one mean, and the first
+    With an exponential tail of r = gap^shape (a Weibull distribution of this shape; lighter tails
+    are conservative), the spacings i (r_i - r_(i+1)) have one mean, and the first
     over the mean of the next 19 an F distribution (2 and 38). p is that of the three longest, times
     three.
     """
     g = np.asarray(gaps, dtype=np.float64)
     order = np.argsort(-g, kind="stable")
-    top = np.sqrt(g[order])
+    top = np.maximum(g[order], 0) ** shape
     top = top[top > 0]
     best: list[tuple[int, float]] = []
     smallest = 1.0

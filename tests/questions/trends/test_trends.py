@@ -99,8 +99,38 @@ def test_a_standstill_of_eight_hours_of_a_busy_cluster_is_found() -> None:
     assert row["start_s"] == pytest.approx(at, abs=900)
     assert row["duration_s"] == pytest.approx(8 * 3600, rel=0.2)
     assert outages(sessions(2)).is_empty()
-    # without users, only the tail of the gaps is known
-    assert outages(jobs.drop("user")).is_empty()
+    assert outages(jobs.drop("user"))["start_s"].to_list() == [row["start_s"]]
+
+
+@pytest.mark.parametrize("hours", [8, 24])
+def test_jobs_that_wait_while_none_runs_are_an_outage(hours: int) -> None:
+    at = datetime(2026, 3, 25, 9, tzinfo=UTC).timestamp()
+    end, found = at + 3600 * hours, 0
+    for seed in range(5):
+        jobs = stationary(seed, days=60, per_day=35).drop("user", "job_name")
+        runs, waits = (pl.col("start_s") < at) & (pl.col("end_s") > at), pl.col("start_s") >= at
+        late = waits & (pl.col("start_s") < end)
+        start = pl.when(late).then(end + (pl.col("start_s") - at) / 20).otherwise("start_s")
+        jobs = jobs.with_columns(
+            end_s=pl.when(runs)
+            .then(at)
+            .when(late)
+            .then(start + pl.col("runtime_s"))
+            .otherwise("end_s"),
+            start_s=start,
+        ).drop("runtime_s")
+        rows = outages(jobs, timezone="UTC").rows(named=True)
+        assert all(row["start_s"] <= at + 900 and row["end_s"] >= end for row in rows)
+        found += len(rows)
+    assert found >= 4
+
+
+def test_a_week_in_which_all_users_are_away_is_no_outage() -> None:
+    for seed in range(4):
+        jobs, rng = sessions(seed), np.random.default_rng(seed)
+        away = ((jobs["submit_s"] - BEGIN_S) // (7 * DAY_S) == 4).to_numpy()
+        jobs = jobs.filter(pl.Series(~away | (rng.random(jobs.height) < 0.1)))
+        assert outages(jobs).is_empty()
 
 
 def test_waits_of_one_queue_are_stated_of_it() -> None:

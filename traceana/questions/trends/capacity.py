@@ -14,10 +14,11 @@ from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window, merge_times
 from traceana.cohorts.task_times import sum_gpus
 from traceana.errors import DataError
 from traceana.questions.trends.by_period import (
+    ALPHA,
     Periods,
     divide_window,
+    idle_gaps,
     open_jobs,
-    outages,
     span,
     trends,
     used_by,
@@ -179,6 +180,8 @@ class Found:
 
     trends: pl.DataFrame
     outages: pl.DataFrame
+    longest: pl.DataFrame
+    """The longest time without a running job, of an hour or more."""
     changes: pl.DataFrame
     drift: pl.DataFrame
     timezone: str | None
@@ -247,10 +250,12 @@ def trends_of(trace: Trace, /) -> Found:
     """Compute trends, outages and changes of level of a trace."""
     jobs, options, outcomes = trace.frame("jobs"), _clock(trace), _outcomes(trace)
     capacity = capacity_of(trace)
-    lost = outages(jobs, **options)
+    gaps = idle_gaps(jobs, **options)
+    lost = gaps.filter(pl.col("pvalue") < ALPHA)
     return Found(
         trace.once(_by_period),
         lost,
+        gaps.top_k(1, by="duration_s"),
         *changes_and_drift(jobs, tuple(outcomes.values()), **options, lost=lost),
         options["timezone"],
         trace.once(gpus_allocated),

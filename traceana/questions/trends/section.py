@@ -49,9 +49,10 @@ _OPENING: Final = (
     "starts, its runtime and status where it ends."
 )
 _LIMITATIONS: Final = (
-    "Outages, drained nodes and changes of level are tested at 1 % each. Of 600 simulated logs "
-    "without an outage 5 had a false one, of 120 without a change of level none, and of 60 without "
-    "a drained node none. Changes shorter than three days (of demand, a queue or a user: a week) "
+    "Outages, drained nodes and changes of level are tested at 1 % each. Of 1,140 simulated logs "
+    "without an outage 8 had a false one, of 120 without a change of level none, and of 60 without "
+    "a drained node none. An outage is one of all jobs: of a queue or GPU type alone, it is found "
+    "by its nodes. Changes shorter than three days (of demand, a queue or a user: a week) "
     "are not tested. Waits and demand leave out outages."
 )
 _PANELS: Final = (
@@ -273,10 +274,15 @@ def _none(trends_table: Found, title: str) -> Finding:
         return Finding(f"{short}.", certainty="cannot tell", heading=short)
     measures = trends_table.drift["measure"].unique(maintain_order=True)
     of_levels = f" and no change of level ({', '.join(measures)})" if measures.len() else ""
+    longest = "".join(
+        f" The longest time in which no job ran is {duration(row['duration_s'])} "
+        f"from {row['begin']}; it is not unusual for this log."
+        for row in trends_table.longest.iter_rows(named=True)
+    )
     return Finding(
         f"{title}: no outage{of_levels} is found in "
         f"{plural(rows.height, 'period')} ({rows['period'][0]} to {rows['period'][-1]}; "
-        f"{int(rows['jobs'].sum()):,} jobs).",
+        f"{int(rows['jobs'].sum()):,} jobs).{longest}",
         certainty="cannot tell",
         heading=f"{title}: no outage{of_levels.partition(' (')[0]} is found",
     )
