@@ -56,8 +56,8 @@ class PruningThompson:
             )
         arms = len(self._arms)
         # the reference implementation draws an order for arms not tried twice: none is left,
-        # and the draw is made for its place in the stream
-        self._rng.choice(arms, arms, replace=False)
+        # and as many numbers as choice(arms, arms, replace=False) takes from the stream are drawn
+        self._rng.integers(2, size=2 * arms - 2)
         draws = self._rng.standard_normal(arms).tolist()
         sampled = [
             self._costs[arm].mean - self._costs[arm].error * draw

@@ -30,14 +30,13 @@ class Tiresias(SlottedPolicy):
     """
 
     limits: ClassVar[tuple[float, ...]] = (3250.0, 7200.0)
+    _clock: _EventClock
 
     def __init__(self, *, slot_s: float | None = None) -> None:
         super().__init__(slot_s=slot_s)
         self._queues = [_Queue() for _ in range(len(self.limits) + 1)]
         self._queue: dict[int, int] = {}
-        self._clock: _EventClock | None = None
         self._decisions = 0
-        self._restart = False
 
     def make_clock(self, state: ScheduleState, /) -> _EventClock:
         """Return the clock that charges overheads at events."""
@@ -58,11 +57,12 @@ class Tiresias(SlottedPolicy):
 
     def order(self, state: ScheduleState, /) -> Iterator[int]:
         """Demote running jobs, then return the queues one after the other."""
-        gpus = state.jobs.gpus
+        now, begin, gpus = state.now, self._clock.begin, state.jobs.gpus
         demoted = [
             job
-            for job, queue, executed in self._demotable(state)
-            if executed * gpus[job] >= self.limits[queue]
+            for queue, limit in zip(self._queues, self.limits, strict=False)
+            for job in queue.running
+            if (now - begin[job]) * gpus[job] >= limit
         ]
         for job in sorted(demoted, key=lambda job: (-gpus[job], job)):
             queue = self._queue[job]
@@ -82,35 +82,24 @@ class Tiresias(SlottedPolicy):
 
     def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
         """Charge jobs that start, and at a restart all that run."""
-        self._restart = is_restart(self._decisions, self.slot_s)
+        restart = is_restart(self._decisions, self.slot_s)
         self._decisions += 1
-        if self._clock is not None:
-            self._clock.restart = self._restart
-        paid = state.running if self._restart else [job for job, gpus in changes.items() if gpus]
+        self._clock.restart = restart
+        paid = state.running if restart else [job for job, gpus in changes.items() if gpus]
         return {
-            job: scaling_overhead_s(
-                state.running[job], state.gpus, cached=False, restart=self._restart
-            )
+            job: scaling_overhead_s(state.running[job], state.gpus, cached=False, restart=restart)
             for job in paid
         }
 
     def wake(self, state: ScheduleState, /) -> float:
         """Return the next demotion, as the publisher's simulator estimates it."""
-        gpus = state.running
+        now, begin, gpus = state.now, self._clock.begin, state.jobs.gpus
         jumps = [
-            (self.limits[queue] - executed) / gpus[job]
-            for job, queue, executed in self._demotable(state)
-        ]
-        return state.now + max(math.ceil(min(jumps)), self.slot_s) if jumps else math.inf
-
-    def _demotable(self, state: ScheduleState) -> list[tuple[int, int, float]]:
-        """Return running jobs that are not in the last queue, with queue and executed time."""
-        begin = {} if self._clock is None else self._clock.begin
-        return [
-            (job, nth, state.now - begin[job])
-            for nth, queue in enumerate(self._queues[:-1])
+            (limit - (now - begin[job])) / gpus[job]
+            for queue, limit in zip(self._queues, self.limits, strict=False)
             for job in queue.running
         ]
+        return state.now + max(math.ceil(min(jumps)), self.slot_s) if jumps else math.inf
 
 
 class _Queue:
