@@ -227,9 +227,8 @@ class TableBuilder:
             start = pl.from_epoch(pl.col("start_s").cast(pl.Int64)).dt.strftime(
                 "@%Y-%m-%dT%H:%M:%S"
             )
-            named = again.with_columns(pl.concat_str(OCCASION, start)).drop_nulls(OCCASION)
-            rows = pl.concat([rows, named]).sort(LINE)
-            repeated = pl.concat([repeated, again.filter(pl.col("start_s").is_null())])
+            named = pl.concat_str(OCCASION, start.fill_null("@unstarted"))
+            rows = pl.concat([rows, again.with_columns(named)]).sort(LINE)
         rows, others = self._duplicates.split(rows)
         if others.height:
             renamed = pl.concat_str("job_id", pl.lit("@"), OCCASION)
