@@ -9,6 +9,8 @@ import polars as pl
 import traceana
 from traceana.questions.scheduling.section_what_if import build
 from traceana.questions.scheduling.what_if import jobs_to_schedule, waits_by_policy
+from traceana.questions.trends.capacity import gpus_allocated
+from traceana.questions.workload.analyze import describe_workload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +37,27 @@ def test_running_jobs_hold_their_gpus_until_the_end_of_the_window(tmp_path: Path
     text = getattr(finding, "text", finding)
     assert "Running jobs (n = 1) hold" in text
     assert "without a runtime (n = 2) are left out" in text
+
+
+def test_the_gpus_are_those_of_the_other_sections(tmp_path: Path) -> None:
+    # two nodes of 8 GPUs, never in use at once: the largest demand is of 8
+    jobs = pl.DataFrame(
+        {"job_id": ["a", "b"], "submit_s": [0.0, 100.0], "start_s": [0.0, 100.0],
+         "end_s": [100.0, 200.0], "runtime_s": [100.0] * 2, "gpus": [8.0] * 2, "node": ["m", "n"]}
+    )  # fmt: skip
+    keeps = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != "node")
+    mapping = f'[trace]\nkeep = ["node"]\n[jobs]\n{keeps}\n'
+    machines = pl.DataFrame({"machine_id": ["m", "n", "o"], "gpus": [8.0] * 3})
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
+    for source, gpus in (("nodes seen", 16), ("machines", 24)):
+        if source == "machines":
+            traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
+        trace = traceana.open_store(tmp_path).trace("mine")
+        rows = waits_by_policy(trace).filter(pl.col("policy") == "fifo")
+        assert rows.select("gpus", "capacity").row(0) == (gpus, source)
+        allocated = gpus_allocated(trace)
+        assert allocated is not None
+        assert allocated["gpus"][0] == describe_workload(trace).capacity == gpus
 
 
 def test_the_heading_starts_from_the_policy_that_the_log_resembles(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def schedule(
         str | None,
         option(
             "GPUs of each cluster, or a change such as +10%.  [default: machines, the "
-            "capacity that the trace states, or the largest demand]",
+            "capacity that the trace states, the nodes seen, or the largest demand]",
             "N|+10%",
         ),
     ] = None,
@@ -84,7 +84,7 @@ def schedule(
     """
     import polars as pl
 
-    from traceana.questions.scheduling.what_if import jobs_to_schedule
+    from traceana.questions.scheduling.what_if import cluster_of, jobs_to_schedule
     from traceana.simulate.schedule.capacity import calibrate, read_profiles
     from traceana.simulate.schedule.simulate import recorded_waits, sweep_schedules
     from traceana.simulate.schedule.tables import ScheduleGroups
@@ -98,10 +98,8 @@ def schedule(
         valued = [name for name in jobs.columns if jobs[name].count()]
         raise DataError(f"--group {group}: jobs have no such column; use {', '.join(valued)}")
     by = group or "cluster"
-    plans, machines = (
-        chosen.table(table) if chosen.has(table, (column,)) else None
-        for table, column in (("training_plans", "iterations"), ("machines", "gpus"))
-    )
+    planned = chosen.has("training_plans", ("iterations",))
+    plans = chosen.table("training_plans") if planned else None
     if profiles is not None:
         read_profiles(profiles)  # also where no policy uses them
     with show_fraction("schedules") as progress:
@@ -111,9 +109,8 @@ def schedule(
             plans=plans,
             group=by,
             gpus=_gpus(gpus),
-            machines=machines,
             profiles=profiles,
-            capacity=chosen.manifest.capacity,
+            **cluster_of(chosen),
             scale_load=scale_load,
             replications=replications,
             processes=os.cpu_count() or 1,

@@ -41,7 +41,8 @@ _OPENING: Final = (
     f"At most the first {MOST_JOBS:,} jobs of a trace are scheduled again on their clusters. fifo: "
     "by submission, later jobs wait behind the first; easy: later jobs start early where they do "
     "not delay the first. The number of GPUs is that of the machines, else as the trace states, "
-    "else the largest number that jobs requested at one time."
+    "else the most in use on each node that jobs ran on, else the largest number that jobs "
+    "requested at one time."
 )
 _EXPLAINED: Final = 0.05
 """Simulated over recorded mean wait, below which the GPUs explain little of it."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
 from typing import Any, Final
 
 import polars as pl
 
+from traceana.cohorts.capacity import capacity_of
 from traceana.cohorts.observation import window_of
 from traceana.simulate.placement.policies import POLICIES
 from traceana.simulate.placement.simulate import Workload, sweep_placement
-from traceana.simulate.schedule.capacity import implied_rates
+from traceana.simulate.schedule.capacity import ALL, GroupCapacity, implied_rates
 from traceana.simulate.schedule.simulate import read_schedule_jobs, recorded_waits, sweep_schedules
 from traceana.simulate.schedule.tables import ScheduleGroups
 from traceana.store import Trace
@@ -32,7 +34,7 @@ DEADLINE_POLICIES: Final = ("edf", "tiresias", "gandiva", "themis", "elasticflow
 def waits_by_policy(trace: Trace, /) -> pl.DataFrame:
     """Return waits under FIFO and EASY, also with more GPUs, and the recorded ones."""
     jobs = trace.once(jobs_to_schedule, MOST_JOBS)[0]
-    how = _how(trace)
+    how = cluster_of(trace)
     runs = [
         sweep_schedules(jobs, {name: name for name in WAITS}, **how),
         sweep_schedules(jobs, {f"{name}, GPUs {MORE}": name for name in WAITS}, gpus=MORE, **how),
@@ -69,7 +71,9 @@ def deadlines_met(trace: Trace, policy: str, group: str, /) -> pl.DataFrame:
     if rows.is_empty():
         return pl.DataFrame(schema=schema_of(ScheduleGroups))
     profiles = trace.once(rates_of_all)
-    return sweep_schedules(rows, {policy: policy}, group="group", profiles=profiles, **_how(trace))
+    return sweep_schedules(
+        rows, {policy: policy}, group="group", profiles=profiles, **cluster_of(trace)
+    )
 
 
 def _planned(trace: Trace) -> pl.DataFrame:
@@ -81,9 +85,16 @@ def _planned(trace: Trace) -> pl.DataFrame:
     return trace.cached(("planned jobs",), read, on_disk=False).drop("row", "known")
 
 
-def _how(trace: Trace) -> dict[str, Any]:
+def cluster_of(trace: Trace, /) -> dict[str, Any]:
+    """Return what states the GPUs of a trace, as options of a simulation; nodes seen are ALL's."""
+    found, capacity = capacity_of(trace), dict[str, Any](trace.manifest.capacity)
     machines = trace.table("machines") if trace.has("machines", ("gpus",)) else None
-    return {"machines": machines, "capacity": trace.manifest.capacity}
+    if machines is None and not capacity and found is not None:
+        clusters = trace.scan("jobs").select(pl.col("^cluster$").n_unique()).collect()
+        if not clusters.width or clusters.item() == 1:
+            most = math.ceil(found.machines["gpus"].max())
+            capacity = {ALL: GroupCapacity(math.ceil(found.gpus - 0.01), most, "nodes seen")}
+    return {"machines": machines, "capacity": capacity}
 
 
 def rates_of_all(trace: Trace, /) -> pl.DataFrame:

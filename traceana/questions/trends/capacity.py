@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
-from traceana.cohorts.observation import nodes_seen, window_of
+from traceana.cohorts.capacity import Capacity, capacity_of, cpus_of
+from traceana.cohorts.observation import window_of
 from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window, merge_times
-from traceana.cohorts.task_times import sum_gpus
 from traceana.errors import DataError
 from traceana.questions.trends.by_period import (
     ALPHA,
@@ -193,63 +193,23 @@ class Found:
     idle_nodes: pl.DataFrame
 
 
-class Capacity(NamedTuple):
-    """GPUs (or CPUs) of a cluster, its machines, and where they are from."""
-
-    gpus: float
-    machines: Any
-    """Frame of [machine_id, gpus, gpu_type]; None: only the number is known."""
-    source: str
-
-
-_FEWEST_NODES: Final = 2
-
-
 def clock_of(trace: Trace, /) -> str | None:
     """Return the time zone of the trace's calendar; None: a clock of its own."""
     manifest = trace.manifest
     return (manifest.timezone or "UTC") if manifest.absolute_times else None
 
 
-def capacity_of(trace: Trace, /) -> Capacity | None:
-    """Return the GPUs of a trace: as stated, of its machines, or of the nodes seen; else None."""
-    stated = sum(capacity.gpus for capacity in trace.manifest.capacity.values())
-    if stated:
-        return Capacity(float(stated), None, "as stated")
-    if trace.manifest.lists_only_survivors:
-        return None  # other jobs used the machines too
-    if trace.has("machines", ("gpus",)):
-        rows = trace.frame("machines")
-        machines = rows.filter(pl.col("gpus").is_not_null())  # type: ignore[union-attr]
-        total = sum_gpus(machines)
-        return Capacity(total, machines, "of the machines") if total else None
-    if not trace.has("jobs", ("gpus", "start_s")):
-        return None
-    return _seen(trace, "gpus")
-
-
-def _seen(trace: Trace, of: str) -> Capacity | None:
-    seen = trace.once(nodes_seen).filter(pl.col(of) > 0)
-    if seen.height < _FEWEST_NODES:
-        return None
-    source = f"the most in use at a time on each of {seen.height:,} nodes seen"
-    return Capacity(float(seen[of].sum()), seen, source)
-
-
-def _cpus_of(trace: Trace) -> Capacity | None:
-    """Return the CPUs of the machines of a trace, or of the nodes seen; else None."""
-    if trace.manifest.lists_only_survivors or not trace.has("jobs", ("cpus", "start_s")):
-        return None
-    if not trace.has("machines", ("cpus",)):
-        return _seen(trace, "cpus")
-    total = trace.scan("machines").select(pl.col("cpus").cast(pl.Float64).sum()).collect().item()
-    return Capacity(total, None, "of the machines") if total else None
+def _capacity(trace: Trace) -> Capacity | None:
+    """Return the GPUs whose use by time is known: survivors alone are not all that used them."""
+    capacity = capacity_of(trace) if trace.has("jobs", ("gpus",)) else None
+    hides = trace.manifest.lists_only_survivors and not trace.manifest.capacity
+    return None if hides else capacity
 
 
 def trends_of(trace: Trace, /) -> Found:
     """Compute trends, outages and changes of level of a trace."""
     jobs, options, outcomes = trace.frame("jobs"), _clock(trace), _outcomes(trace)
-    capacity = capacity_of(trace)
+    capacity = _capacity(trace)
     gaps = idle_gaps(jobs, **options)
     lost = gaps.filter(pl.col("pvalue") < ALPHA)
     return Found(
@@ -275,14 +235,16 @@ def _outcomes(trace: Trace) -> dict[str, Any]:
 
 
 def _by_period(trace: Trace) -> pl.DataFrame:
-    capacity = capacity_of(trace)
+    capacity = _capacity(trace)
     gpus = capacity and capacity.gpus
     return trends(trace.frame("jobs"), gpus=gpus, **_clock(trace), **_outcomes(trace))
 
 
 def cpus_allocated(trace: Trace, /) -> tuple[float, float, str] | None:
     """Return the CPUs of the cluster, the fraction allocated, and where the number is from."""
-    cpus, window = _cpus_of(trace), trace.once(window_of)
+    if trace.manifest.lists_only_survivors or not trace.has("jobs", ("cpus", "start_s")):
+        return None
+    cpus, window = cpus_of(trace), trace.once(window_of)
     if cpus is None or window is None or window[0] == window[1]:
         return None
     used = float(trace.once(_by_period)["cpu_hours"].sum() or 0)
@@ -291,7 +253,7 @@ def cpus_allocated(trace: Trace, /) -> tuple[float, float, str] | None:
 
 def gpus_allocated(trace: Trace, /) -> pl.DataFrame | None:
     """Return what of the GPUs was allocated, down and idle; None where they are unknown."""
-    capacity = capacity_of(trace) if trace.has("jobs", ("gpus",)) else None
+    capacity = _capacity(trace)
     if capacity is None:
         return None
     more = _clock(trace)

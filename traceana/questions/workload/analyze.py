@@ -12,10 +12,10 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
+from traceana.cohorts.capacity import capacity_of
 from traceana.cohorts.cohort import GROUPINGS
 from traceana.cohorts.observation import Observation, observe, window_of
 from traceana.cohorts.overlap import Window, local_offset_s
-from traceana.cohorts.task_times import sum_gpus
 from traceana.cohorts.tasks import from_tasks, jobs_of_tasks, sample_jobs
 from traceana.errors import DataError
 from traceana.questions.failures.hazards import cause_specific_hazards
@@ -75,7 +75,7 @@ class Workload:
     starts_assumed: bool
     """Whether jobs are assumed to start when submitted."""
     capacity: float | None
-    """GPUs of all machines."""
+    """GPUs of the cluster."""
     observation: Observation | None
     """What the trace's window cuts off; None without runtimes."""
     concentration: Split | None = None
@@ -130,7 +130,7 @@ def describe_workload(trace: Trace, /) -> Workload:
         summary=summarize(),
         by_group=summarize(by=by) if by else None,
         starts_assumed="start_s" not in there,
-        capacity=sum_gpus(trace.frame("machines")) if trace.has("machines", ("gpus",)) else None,
+        capacity=None if (cluster := capacity_of(trace)) is None else cluster.gpus,
         observation=observation,
         **results,
     )

@@ -23,7 +23,7 @@ _CHANGE: Final = re.compile(r"([+-]\d+(?:\.\d+)?) ?%")
 _DEFAULT_NODE: Final = 8
 _LARGEST: Final = 1e9
 ALL: Final = "all"
-OWN: Final = ("machines", "capacity of the trace", "largest demand")
+OWN: Final = ("machines", "capacity of the trace", "nodes seen", "largest demand")
 """Sources of the number of GPUs that are those of the log's own cluster."""
 
 
@@ -54,7 +54,8 @@ def find_capacity(
         stated = of_manifest.get(name) or of_manifest.get(ALL)
         count = _stated(gpus, name) or of_machines.get(name) or of_machines.get(ALL)
         if count is None and stated and stated.gpus:
-            count = GroupCapacity(float(stated.gpus), stated.gpus_per_node, OWN[1])
+            source = getattr(stated, "source", OWN[1])
+            count = GroupCapacity(float(stated.gpus), stated.gpus_per_node, source)
         count = count or of_demand(of_group)
         if change:
             changed = math.floor(count.gpus * (1 + change) + 0.5)
@@ -106,7 +107,7 @@ def of_demand(jobs: pl.DataFrame, /) -> GroupCapacity:
     steps = np.concatenate([-gpus, gpus])
     running = np.cumsum(steps[np.argsort(times, kind="stable")])
     most = max(running.max(initial=0.0), gpus.max(initial=0.0))
-    return GroupCapacity(float(math.ceil(most - 1e-9)), _DEFAULT_NODE, OWN[2])
+    return GroupCapacity(float(math.ceil(most - 1e-9)), _DEFAULT_NODE, OWN[-1])
 
 
 _POLICIES: Final = ("fifo", "easy")
