@@ -61,9 +61,9 @@ _LIMITATIONS: Final = (
 _OPENING: Final = (
     "Six families are fitted by maximum likelihood and ordered by BIC. KS distance: the largest "
     f"difference between the fitted and the empirical distribution function. Its p, of the best "
-    f"family only, is of what no rounding of the runtimes explains, from {REFITS} resamples of the "
-    f"independent units (seed {SEED}), so at least {1 / (REFITS + 1):g}; censored or truncated "
-    "rows in units have none. Mean log-likelihood "
+    f"family only, allows for rounded runtimes and is from {REFITS} resamples of the independent "
+    f"units (seed {SEED}), so at least {1 / (REFITS + 1):g}; censored or truncated rows in units "
+    "have none. Mean log-likelihood "
     "ratio and adjusted p (Benjamini-Hochberg): Vuong's "
     "test against the best family, or a likelihood-ratio test if nested, which has no interval."
 )
