@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +200,9 @@ def test_a_type_that_fails_more_is_an_alert_beside_one_that_fails_less() -> None
     assert [one.alert.partition(" (")[0] for one in found if isinstance(one, Finding)] == [
         f"frames: jobs on v100 fail {times} times as often as on a100"
     ]
+    [ends] = re.findall(r"odds ratio [\d.]+, 95 % CI ([\d.]+) to ([\d.]+)", str(found[0]))
+    low, high = map(float, ends)
+    assert low < 0.2 / 0.8 / (0.1 / 0.9) < high
 
 
 def test_no_test_is_inconclusive_beside_odds_that_are_certain() -> None:

@@ -105,3 +105,5 @@ def test_a_correlation_that_few_users_decide_is_not_tested(tmp_path: Path) -> No
     first, *_ = section.build([traceana.open_store(tmp_path).trace("mine")]).findings
     assert "run longer (Spearman's rho 0." in str(first)
     assert ", not tested; n = 2,000, 40 users)" in str(first)
+    assert isinstance(first, Finding)
+    assert first.is_description  # no main result

@@ -124,7 +124,8 @@ def _cohort(cohort: Cohort) -> Content:
     findings = tuple(f"{text}{missing}" for text in stated if text)
     if findings:
         is_weak = abs(rho) < THRESHOLDS["correlation"][1]
-        first = Finding(findings[0], heading=heading, is_null=is_weak)
+        untested = not ranks["pvalue_adjusted"].count()
+        first = Finding(findings[0], heading=heading, is_null=is_weak, is_description=untested)
         findings = (first, *findings[1:])
     return Content((*findings, *contradictions(table, cohort.title)), blocks, lead, _LIMITATIONS)
 

@@ -454,12 +454,13 @@ def _odds_of_types(trace: Trace, high: str, low: str) -> tuple[str, float]:
     if rows.is_empty():
         return "", 1.0
     row = rows.row(0, named=True)
-    ratio = row["odds_ratio"] if row["level"] == high else 1 / row["odds_ratio"]
+    ends = [row[name] for name in ("odds_ratio", "ci_low", "ci_high")]
+    ratio, *ends = ends if row["level"] == high else [1 / ends[at] for at in (0, 2, 1)]
     if row["pvalue_adjusted"] >= _ALPHA:
         way = "is not significant"
     else:
         way = _SAME_SIGN if ratio > 1 else "has the opposite sign (Simpson's paradox)"
-    odds = f"odds ratio {three_digits(ratio)}"
+    odds = f"odds ratio {three_digits(ratio)}, 95 % CI {' to '.join(map(three_digits, ends))}"
     text = f" With equal requested resources the difference {way} ({odds})."
     return text, float(row["pvalue_adjusted"])
 
