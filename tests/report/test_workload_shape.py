@@ -288,3 +288,24 @@ def test_submissions_before_a_stated_window_are_no_arrivals(tmp_path: Path) -> N
     )
     texts = " ".join(map(str, build([trace]).every_finding))
     assert "without the 20 that were submitted before the window" in texts
+
+
+def test_what_runs_across_the_window_is_counted_and_said(tmp_path: Path) -> None:
+    # 4 GPUs until 2 h, 2 GPUs from 1 h on, 1 GPU from 2 to 10 h: 8 + 18 + 8 GPU-hours in 10 h
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["before", "running", "within"],
+            "gpus": [4, 2, 1],
+            "submit_s": [None, 3600.0, 7200.0],
+            "start_s": [None, 3600.0, 7200.0],
+            "end_s": [7200.0, None, 36_000.0],
+        }
+    )
+    mapping = tmp_path / "mine.toml"
+    columns = "\n".join(f'{name} = "{name}"' for name in jobs.columns)
+    mapping.write_text(f"[trace]\nwindow_start_s = 0\nwindow_end_s = 36000\n[jobs]\n{columns}\n")
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path / "store", mapping=mapping)
+    first, *_ = map(str, build([Store(tmp_path / "store").trace("mine")]).every_finding)
+    assert "34 GPU-hours (3.40 GPUs in use on average)" in first
+    assert "1 job without an end runs to the window's end" in first
+    assert "1 job without a start or submission runs from the window's beginning" in first

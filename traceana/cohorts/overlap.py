@@ -164,10 +164,13 @@ def count_reckoned() -> dict[str, nw.Expr]:
     return {name: nw.col(name).sum() for name in COUNTED}
 
 
-def note_reckoned(noun: str = "jobs") -> pl.Expr:
+def note_reckoned() -> pl.Expr:
     """Return how many rows run to or from an end that is not recorded; null if none does."""
     parts = [
-        pl.when(pl.col(name) > 0).then(pl.format(f"{{}} {noun} {text.format('run')}", name))
+        pl.when(pl.col(name) == 1)
+        .then(pl.lit(f"1 job {text.format('runs')}"))
+        .when(pl.col(name) > 1)
+        .then(pl.format(f"{{}} jobs {text.format('run')}", name))
         for name, text in COUNTED.items()
     ]
     joined = pl.concat_str(parts, separator="; ", ignore_nulls=True)

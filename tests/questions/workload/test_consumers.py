@@ -43,7 +43,7 @@ def test_sums_by_hand() -> None:
     assert (ann["gpu_utilization"], ann["idle_gpu_hours"]) == (0.5, 1.0)
     assert (eva["measured_gpu_hours"], eva["idle_gpu_hours"]) == (24.0, pytest.approx(21.6))
     assert (ann["energy_kwh"], eva["energy_kwh"]) == (pytest.approx(1), None)
-    assert eva["note"] == "1 jobs without an end run to the window's end"
+    assert eva["note"] == "1 job without an end runs to the window's end"
 
 
 def test_totals_do_not_depend_on_the_grouping() -> None:

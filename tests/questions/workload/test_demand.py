@@ -25,7 +25,7 @@ JOBS = pl.DataFrame(
 )
 
 
-EARLY = "1 jobs without a start or submission run from the window's beginning"
+EARLY = "1 job without a start or submission runs from the window's beginning"
 
 
 def test_demand_by_hand() -> None:

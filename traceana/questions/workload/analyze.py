@@ -72,6 +72,8 @@ class Workload:
     summary: pl.DataFrame
     by_group: pl.DataFrame | None
     """Summary of all jobs, and by group."""
+    reckoned: str | None
+    """Which jobs run to or from an end that is not recorded."""
     starts_assumed: bool
     """Whether jobs are assumed to start when submitted."""
     capacity: float | None
@@ -119,6 +121,9 @@ def describe_workload(trace: Trace, /) -> Workload:
     since, survivors, first_end_s = _without_survivors(every, manifest)
     window = trace.once(window_of)
     summarize = partial(workload_summary, rows, window=window, **columns)
+    summary = summarize()
+    # the rows that are observed have ends
+    whole = workload_summary(jobs, window=window) if columns else summary
     results = _sizes(jobs, there, window, since if survivors and jobs is every else None)
     results |= _arrivals(every, since if survivors else None, manifest, there)
     if {"submit_s", "start_s"} <= there:
@@ -127,7 +132,8 @@ def describe_workload(trace: Trace, /) -> Workload:
         by=by,
         survivors=survivors,
         first_end_s=first_end_s,
-        summary=summarize(),
+        summary=summary,
+        reckoned=whole["note"].item(),
         by_group=summarize(by=by) if by else None,
         starts_assumed="start_s" not in there,
         capacity=None if (cluster := capacity_of(trace)) is None else cluster.gpus,

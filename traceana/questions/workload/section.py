@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -328,6 +329,7 @@ def _notes(load: _Load) -> list[Block]:
         _FROM_TASKS + sample_note(trace) if from_tasks(trace) else "",
         results.observation.describe(table.unit_noun) if results.observation else "",
         _survivors(load) if results.survivors else "",
+        _reckoned(load),
         trace.manifest.clock_note or "",
     ]
     blocks: list[Block] = [Heading(load.title), Text("", tuple(filter(None, definitions)))]
@@ -344,6 +346,14 @@ def _notes(load: _Load) -> list[Block]:
         total=results.summary.select(pl.lit("all").alias(by), *shown),
     )
     return [*blocks, summary]
+
+
+def _reckoned(load: _Load) -> str:
+    """Return which jobs run to or from an end of the window, as a sentence; else nothing."""
+    note = load.results.reckoned
+    if not note:
+        return ""
+    return f"In GPU-hours, {re.sub('[0-9]+', lambda n: f'{int(n[0]):,}', note)}."
 
 
 def _repeats(traces: Sequence[Trace]) -> list[Text]:
@@ -500,10 +510,13 @@ def _size_finding(loads: list[_Load]) -> str:
         if not hours and (of_cpus := load.trace.once(cpu_hours_of)):
             size = f"{hours_text(of_cpus)} CPU-hours"
         elif gpus is not None:
+            if row["gpus_mean"]:
+                size += f" ({three_digits(row['gpus_mean'])} GPUs in use on average)"
             number = f"{gpus:.3g}" if gpus < _FINE_BELOW else plain(gpus)
             size += f", median {'1 GPU' if gpus == 1 else f'{number} GPUs'}"
         parts.append(f"{load.title}: {plural(row['jobs'], 'job')}, {size}")
-    return f"{'; '.join(parts)}."
+    reckoned = [_reckoned(load) for load in loads if len(loads) == 1]
+    return " ".join(filter(None, [f"{'; '.join(parts)}.", *reckoned]))
 
 
 def _top_finding(loads: list[_Load]) -> str:
