@@ -38,6 +38,25 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> list[Finding]:
     return findings(tmp_path_factory.mktemp("planted"), PLANTED)
 
 
+def test_a_user_of_most_jobs_is_a_main_result_of_an_idle_cluster(tmp_path: Path) -> None:
+    # 2 GPUs of 1,000, and 3 of 5 jobs are of a user with short ones
+    n = 600
+    of_one = [at % 5 < 3 for at in range(n)]
+    jobs = pl.DataFrame(
+        {"job_id": [str(at) for at in range(n)], "submit_s": [1000.0 * at for at in range(n)],
+         "user": ["sweep" if one else f"u{at % 7}" for at, one in enumerate(of_one)],
+         "runtime_s": [10.0 if one else 9000.0 for one in of_one], "gpus": [1.0] * n,
+         "status": ["completed"] * n}
+    ).with_columns(start_s=pl.col("submit_s"))  # fmt: skip
+    machines = pl.DataFrame({"machine_id": ["m"], "gpus": [1000.0]})
+    for table, rows in (("jobs", jobs), ("machines", machines)):
+        traceana.add_table(rows, trace="mine", table=table, store=tmp_path / "s")
+    traceana.build_report(traceana.open_store(tmp_path / "s"), out=tmp_path / "o", formats="md")
+    page = (tmp_path / "o" / "index.md").read_text(encoding="utf-8")
+    head = page[page.index("## Summary") : page.index("\n## ", page.index("## Summary") + 3)]
+    assert "User sweep submitted 60 % of 600 jobs" in head
+
+
 def test_idle_gpus_and_time_limits_are_alerts_with_their_cost(planted: list[Finding]) -> None:
     idle, limits = sorted((one for one in planted if one.alert), key=lambda one: "idle" not in one)
     assert idle.alert.startswith("log: idle GPUs: user u3 at 2.0 % GPU utilization")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,10 @@ from traceana.cli.options import limited_store
 from traceana.cohorts.observation import nodes_seen
 from traceana.errors import DataError
 from traceana.figures import plot_trends
+from traceana.page.finding import Finding
 from traceana.questions.trends.by_period import divide_window
 from traceana.questions.trends.capacity import trends_of
+from traceana.questions.trends.section import build
 
 
 def test_use_is_by_overlap_and_events_where_they_happen() -> None:
@@ -374,3 +377,24 @@ def test_users_who_are_active_mostly_before_or_after_a_change_do_not_hide_its_si
     [row] = found.filter(measure="runtime").to_dicts()
     assert row["effect"] == pytest.approx(0.15, abs=0.03)
     assert row["ci_low"] < 0.15 < row["ci_high"]
+
+
+def test_demand_that_doubles_is_stated_with_its_interval(tmp_path: Path) -> None:
+    jobs, rng = stationary(1, days=120, per_day=300), np.random.default_rng(1)
+    part = (jobs["submit_s"] - BEGIN_S) / (120 * DAY_S)
+    jobs = jobs.filter(pl.Series(rng.random(jobs.height)) < (1 + part) / 2)
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    found = build([open_store(tmp_path).trace("mine")]).findings
+    [grown] = [one for one in found if isinstance(one, Finding) and "per week" in one]
+    match = re.search(
+        r"to ([\d.]+) times that of the start \(95 % CI ([\d.]+) to ([\d.]+)\)", grown
+    )
+    assert match is not None
+    times, low, high = map(float, match.groups())
+    assert times == pytest.approx(2, rel=0.3)
+    assert 1 < low < 2 < high
+    # half of the growth is above the start: a third of the mean demand
+    assert grown.cost_gpu_h == pytest.approx(
+        workload_summary(jobs)["gpu_hours"].item() / 3, rel=0.3
+    )
+    assert grown.heading.startswith("mine: the demand rises to ")

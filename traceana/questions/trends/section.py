@@ -71,6 +71,10 @@ _MOST_OPEN: Final = 12
 """Periods of a table that is open."""
 _NOTICED: Final = 0.05
 _ALPHA: Final = 0.05
+_CERTAIN: Final = 0.01
+"""Bound of p of what may be a main result."""
+_GROWN: Final = 1.5
+"""Ratio of the last demand to the first from which it may be a main result."""
 _TYPED: Final = 0.95
 """Least fraction of the use that must have a GPU type for a statement by type."""
 _COMPARABLE: Final = {"user": "user", "job_name": "name", "queue": "queue"}
@@ -118,7 +122,7 @@ def _trace(trace: Trace) -> Content:
         *(_change(row, title, strata) for row in found.changes.iter_rows(named=True)),
     ]
     findings = findings or [_none(found, title)]
-    findings += _drifts(found.drift, title)
+    findings += _drifts(found, title)
     others = ""
     certainty: Certainty = "exact"
     if count_users(trace) == 1:
@@ -248,23 +252,45 @@ def _allocated(capacity: pl.DataFrame, source: str) -> tuple[str, str, dict[str,
     return text, heading, of_all
 
 
-def _drifts(rows: pl.DataFrame, title: str) -> Iterator[Finding]:
+def _drifts(found: Found, title: str) -> Iterator[Finding]:
     """State the drifts that differ from none, where intervals hold their level."""
+    rows = found.drift
     clear = rows.filter(pl.col("pvalue") * rows.height < _ALPHA, pl.col("note").is_null())
     for row in clear.iter_rows(named=True):
         unit = "percentage points" if row["measure"] == "failure rate" else "%"
         verb, sign = ("rises", 100) if row["per_week"] > 0 else ("falls", -100)
         ends = sorted(sign * row[name] for name in ("ci_low", "ci_high"))
         low, change, high = (f"{value:.2g}" for value in (ends[0], sign * row["per_week"], ends[1]))
+        of_all, times, cost = "", "", 0.0
+        if row["measure"] == "demand":
+            is_sure = row["pvalue"] * rows.height < _CERTAIN
+            of_all, (times, cost) = " of its mean", _growth(found, row) if is_sure else ("", 0.0)
+        what = f"{title}: the {_WORDS[row['measure']]} {verb}"
         yield Finding(
-            f"{title}: the {_WORDS[row['measure']]} {verb} by {change} {unit} per week "
-            f"(95 % CI {low} to {high}; "
-            f"n = {row['n']:,} {'days' if row['measure'] == 'demand' else 'jobs'}).",
+            f"{what} by {change} {unit}{of_all} per week (95 % CI {low} to {high}; "
+            f"n = {row['n']:,} {'days' if row['measure'] == 'demand' else 'jobs'}){times}.",
             effect=row["per_week"],
             interval=(row["ci_low"], row["ci_high"]),
             n=row["n"],
+            cost_gpu_h=cost,
             certainty="estimated",
+            heading=f"{what}{times.partition(' (')[0].removeprefix(',')}" if cost else "",
         )
+
+
+def _growth(found: Found, row: dict[str, Any]) -> tuple[str, float]:
+    """Return how many times the first demand the last is, if large, and the GPU-hours of it."""
+    table = found.trends
+    half = (table["end_s"][-1] - table["start_s"][0]) / (14 * DAY_S)
+    ratios = [
+        (1 + half * row[name]) / max(1 - half * row[name], 0.1)
+        for name in ("ci_low", "per_week", "ci_high")
+    ]
+    low, times, high = (f"{ratio:.2g}" for ratio in ratios)
+    if 1 / _GROWN < ratios[1] < _GROWN or ratios[0] <= 0:
+        return "", 0.0
+    text = f", to {times} times that of the start (95 % CI {low} to {high})"
+    return text, float(table["gpu_hours"].sum() or 0) * abs(half * row["per_week"])
 
 
 def _none(trends_table: Found, title: str) -> Finding:

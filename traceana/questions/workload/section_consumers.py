@@ -324,6 +324,7 @@ def _top(consumers: Consumers, title: str) -> Finding | None:
         effect=part,
         n=row["jobs"],
         cost_gpu_h=float(row.get("gpu_hours") or 0.0) * is_costly,
+        cost_jobs=part * jobs * is_costly,  # most of the use is large, also on an idle cluster
         heading=heading,
         is_description=not is_costly,
     )
