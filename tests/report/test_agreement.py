@@ -170,3 +170,21 @@ def test_no_direction_is_stated_if_failures_come_when_completions_do(tmp_path: P
         "the rate is too low or too high: it is not certain whether failures or completions" in text
     )
     assert "likely too" not in text
+
+
+def test_runtimes_of_0_s_count_in_every_median(tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(5)],
+            "submit_s": [0.0, 100, 200, 300, 400],
+            "start_s": [0.0, 100, 200, 300, 400],
+            "end_s": [0.0, 100, 207, 310, 420],
+            "runtime_s": [0.0, 0, 7, 10, 20],
+            "status": "completed",
+        }
+    )
+    traceana.add_table(jobs, trace=TRACE, table="jobs", store=tmp_path)
+    trace = open_store(tmp_path).trace(TRACE)
+    found = analyze_runtime_distributions(trace)
+    assert (found.median, found.n_timed, found.n_positive) == ((7.0, None, None), 5, 3)
+    assert describe_workload(trace).summary["runtime_s_median"].item() == 7

@@ -28,9 +28,11 @@ class RuntimeDistributions:
     """Distributions of runtimes, overall and by group."""
 
     n: int
+    n_timed: int
     n_positive: int
     n_used: int
-    """Rows, those with a runtime above 0 (or still running), and those that were analyzed."""
+    """Rows, those with a runtime (or still running), of these those above 0, and those that were
+    analyzed."""
     bound: float | None
     """Smallest runtime, if the trace is left-truncated."""
     median: Median
@@ -53,14 +55,15 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     cohort = form_cohort(trace)
     table = trace.manifest.tables["tasks" if cohort.from_tasks else "jobs"]
     columns = ("duration_s", "entry_s", "observed", cohort.by, *cohort.unit_columns)
-    used = cohort.rows.select({*filter(None, columns)})
-    positive = rows = used.filter(pl.col("duration_s") > 0)
+    timed = cohort.rows.select({*filter(None, columns)}).drop_nulls("duration_s")
+    positive = rows = timed.filter(pl.col("duration_s") > 0)
     if rows.height > MOST_ROWS:
         rows = rows.sample(MOST_ROWS, seed=SEED)
     runtimes = rows["duration_s"]
     seen: dict[str, Any] = {"entry": rows["entry_s"], "observed": rows["observed"]}
     bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
-    counts = (cohort.rows.height, positive.height, rows.height, bound, _median(positive, cohort))
+    n_rows = (cohort.rows.height, timed.height, positive.height, rows.height)
+    counts = (*n_rows, bound, _median(timed, cohort))
     if runtimes.n_unique() < 2:
         return RuntimeDistributions(*counts)
     truncated = None if bound is None else "min"

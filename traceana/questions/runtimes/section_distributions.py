@@ -113,7 +113,7 @@ def _lead(fits: Found) -> list[Block]:
     for name, (_, found) in fits.items():
         if found.fits is None or found.fits.quantiles is None:
             continue
-        n, table = found.n_positive, found.fits.table
+        n, table = found.n_timed, found.fits.table
         numbers = (pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high"))
         named = (pl.lit(name).alias("trace"), pl.lit(n).alias("n"))
         lines.append(found.fits.quantiles.select(*named, "fraction_below", *numbers))
@@ -150,7 +150,7 @@ def _median_finding(fits: Found) -> str:
         if low is not None and high is not None:
             interval = f"95 % CI {duration_range(low, high)}; "
         above = "" if found.bound is None else f" of {duration(found.bound)} and more"
-        n = f"n = {found.n_positive:,} {cohort.noun}{above}"
+        n = f"n = {found.n_timed:,} {cohort.noun}{above}"
         short.append(f"{duration(median)} ({cohort.trace.label})")
         texts.append(f"{duration(median)} in {cohort.title} ({interval}{n})")
     if not texts:
