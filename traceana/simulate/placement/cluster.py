@@ -184,7 +184,7 @@ class PlacementNodes:
     @property
     def free_gpu_milli(self) -> Ints:
         """Return the free thousandths of all GPUs of each machine."""
-        total: Ints = self.gpu_milli.sum(axis=1)
+        total: Ints = np.add.reduce(self.gpu_milli, axis=1)
         return total
 
     def fragment(self) -> Floats:
@@ -201,7 +201,7 @@ class PlacementNodes:
         if request.gpu_types:
             fits &= self.typical.accepts(request)[self.gpu_type[index]]
         enough = self.gpu_milli[index] >= request.gpu_milli
-        fits &= enough.any(axis=1) if request.gpus == 1 else enough.sum(axis=1) >= request.gpus
+        fits &= np.add.reduce(enough, axis=1) >= request.gpus  # less overhead than sum and any
         return fits
 
 

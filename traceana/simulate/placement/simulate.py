@@ -355,7 +355,7 @@ class Cluster:
             index = np.arange(len(scores))
         else:
             scores, seen = kept
-            index = np.flatnonzero(self._changed > seen)
+            index = (self._changed > seen).nonzero()[0]
         if index.size:
             scores[index] = -np.inf
             fits = index[self.nodes.fits(request, index)]
@@ -380,7 +380,7 @@ class Cluster:
             gpu_milli[self._gpu_of(node, request)] -= request.gpu_milli
             nodes.held[node, 0] += 1
         elif request.gpus:
-            gpu_milli[np.flatnonzero(gpu_milli == MILLI)[: request.gpus]] = 0
+            gpu_milli[(gpu_milli == MILLI).nonzero()[0][: request.gpus]] = 0
             nodes.held[node, request.gpus] += 1
         nodes.cpu_milli[node] -= request.cpu_milli
         self._memory[node] -= memory_mib
@@ -397,7 +397,7 @@ class Cluster:
         return self._draw(fits) if self._is_random else int(np.where(fits, free, np.inf).argmin())
 
     def _draw(self, ties: NDArray[np.bool_]) -> int:
-        best = np.flatnonzero(ties)
+        best = ties.nonzero()[0]
         return int(best[self._rng.integers(len(best))])
 
 
