@@ -23,7 +23,7 @@ from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.section import build as outcomes_section
 from traceana.questions.failures.section_competing_risks import build
 from traceana.questions.failures.section_model import build as model_section
-from traceana.questions.runtimes.analyze import median_above
+from traceana.questions.runtimes.analyze import analyze_runtime_distributions, median_above
 from traceana.store import Trace
 
 DAY_S = 86_400.0
@@ -91,6 +91,32 @@ def test_days_that_differ_beside_users_are_units_as_well(of_days: bool, tmp_path
     exact = exact if of_days else error(user)
     assert width == pytest.approx(2 * 1.99 * exact, rel=0.05)
     assert (width > 2 * 2 * 1.99 * error(user)) is of_days
+
+
+def test_tails_of_runtimes_are_over_users_and_days(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(2), 3600
+    day, user = rng.integers(0, 90, n), rng.integers(0, 60, n)
+    ran = np.exp(
+        7 + rng.normal(size=90)[day] + 0.7 * rng.normal(size=60)[user] + rng.normal(size=n)
+    )
+    submit = day * DAY_S + rng.uniform(0, DAY_S, n)
+    jobs = pl.DataFrame({
+        "job_id": [f"j{i}" for i in range(n)], "user": [f"u{one}" for one in user],
+        "submit_s": submit, "start_s": submit, "end_s": submit + ran, "runtime_s": ran,
+        "status": "completed", "gpus": 1.0,
+    })  # fmt: skip
+    tail = analyze_runtime_distributions(trace_of(jobs, tmp_path)).tail
+    assert tail is not None
+    row = tail.row(-1, named=True)  # the most values
+    found = np.log(row["ci_high"] / row["ci_low"])
+    units = [user, day, user * 90 + day]
+    one_way = [
+        traceana.tail_index(ran, k=row["k"], cluster=pl.Series(unit)).row(0, named=True)
+        for unit in units
+    ]
+    users, days, both = (np.log(one["ci_high"] / one["ci_low"]) ** 2 for one in one_way)
+    assert users + days - both > 2 * users
+    assert found == pytest.approx(np.sqrt(users + days - both), rel=0.02)
 
 
 @pytest.fixture

@@ -86,7 +86,12 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     n = len(runtimes)
     largest = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
     groups = None if cohort.by is None else _best_families(rows, cohort.by, bound, cohort.cluster)
-    tail = tail_index(runtimes, k=largest or None, **seen)
+
+    def tails(rows: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
+        options = seen | {"cluster": _codes(rows, cluster)}
+        return tail_index(runtimes, k=largest or None, **options)
+
+    tail = cohort.over_units(tails, rows)
     return RuntimeDistributions(*counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups)
 
 

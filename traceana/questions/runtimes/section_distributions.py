@@ -56,7 +56,7 @@ _LIMITATIONS: Final = (
     "With many values nearly every family is rejected: the best is a summary, not the law. "
     "Whole seconds are treated as continuous. Intervals are over users, or blocks of days, if the "
     "trace has them. Where rows of one day are alike beyond their users, p of a fit may be too "
-    "small, and intervals of tails too narrow."
+    "small."
 )
 _OPENING: Final = (
     "Six families are fitted by maximum likelihood and ordered by BIC. KS distance: the largest "
