@@ -163,6 +163,16 @@ def test_a_planted_regression_is_dated_and_its_interval_has_the_truth() -> None:
     assert row["ci_low"] > 0.05
 
 
+def test_a_regression_of_a_log_of_fifty_days_is_found() -> None:
+    jobs, since = stationary(10, days=50, per_day=60), BEGIN_S + 30 * DAY_S
+    [row] = level_changes(slower(jobs, since, 1.25), timezone="UTC").rows(named=True)
+    assert (row["measure"], row["user"]) == ("runtime", None)
+    assert abs(row["start_s"] - since) <= DAY_S
+    assert row["end_s"] is None or row["end_s"] > since + 15 * DAY_S
+    assert row["ci_low"] < 0.25 < row["ci_high"]
+    assert level_changes(jobs, timezone="UTC").is_empty()
+
+
 def test_a_bad_week_is_a_stretch_of_failures() -> None:
     jobs = stationary(4, days=90, per_day=200)
     low = BEGIN_S + 40 * DAY_S

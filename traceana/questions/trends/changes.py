@@ -82,15 +82,16 @@ def level_changes(
     the day after them.
 
     Deviating segments are found by circular binary segmentation, against resampled AR(1) series of
-    days as alike as the observed ones, at p below 0.01: at most 3 of each measure, of 3 days or
-    more (demand: 7). Waits that change by less than a half, demand that changes by less than a
-    fifth, and changes of fewer than 30 comparable jobs are left out. A segment at the beginning is
-    stated as a change from its end on. Before that, queues, and of runtimes the 20 names of a
-    user's jobs with the most GPU-hours, are tested one by one (ranks of days; p below 0.01 over all
-    queues, or names; of waits 0.002). A change of 5 % or more (of waits a half, of failure rates 3
-    percentage points), of which other jobs have less than half, has a row of its own, and these are
-    left out of the rest. That of a queue is not of one user alone. Once such a change is found,
-    other names (queues) are tested for one on the same days, at 5 %: several users may have it.
+    days as alike as the observed ones, at p below 0.01 (of runtimes else by ranks of days, at
+    0.005): at most 3 of each measure, of 3 days or more (demand: 7). Waits that change by less than
+    a half, demand that changes by less than a fifth, and changes of fewer than 30 comparable jobs
+    are left out. A segment at the beginning is stated as a change from its end on. Before that,
+    queues, and of runtimes the 20 names of a user's jobs with the most GPU-hours, are tested one by
+    one (ranks of days; p below 0.01 over all queues, or names; of waits 0.002). A change of 5 % or
+    more (of waits a half, of failure rates 3 percentage points), of which other jobs have less than
+    half, has a row of its own, and these are left out of the rest. That of a queue is not of one
+    user alone. Once such a change is found, other names (queues) are tested for one on the same
+    days, at 5 %: several users may have it.
 
     The change is the mean over strata with jobs on both sides, weighted by their days; of runtimes
     the median, in which a job that reached its time limit counts as longer. Intervals are by a
@@ -154,6 +155,9 @@ def segments(
         if edges_are_days and days.height >= 4 * WEEK:
             values = _without_weekdays(values, days["day"].to_numpy() % WEEK)
         segment = deviating_segment(values, weights, min_length=_SHORTEST[measure], rng=generator)
+        if segment.pvalue >= ALPHA and measure == "runtime":  # days alike in a row are not usual
+            segment = deviating_ranks(values, min_length=_SHORTEST[measure])
+            segment = segment._replace(pvalue=2 * segment.pvalue)
         if segment.pvalue >= ALPHA:
             break
         place = days["day"].to_numpy()

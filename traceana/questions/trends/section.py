@@ -51,9 +51,9 @@ _OPENING: Final = (
 _LIMITATIONS: Final = (
     "Outages, drained nodes and changes of level are tested at 1 % each. Of 1,140 simulated logs "
     "without an outage 8 had a false one, of 120 without a change of level none, and of 60 without "
-    "a drained node none. An outage is one of all jobs: of a queue or GPU type alone, it is found "
-    "by its nodes. Changes shorter than three days (of demand, a queue or a user: a week) "
-    "are not tested. Waits and demand leave out outages."
+    "a drained node none. An outage is one of all jobs; that of a queue is not tested, and that of "
+    "some nodes by the nodes. Changes shorter than three days (of demand, a queue or a user: a "
+    "week) are not tested. Waits and demand leave out outages."
 )
 _PANELS: Final = (
     "jobs",
