@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from importlib import resources, util
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
+from traceana.ingesters import add_table
 from traceana.report import build_report
 
 if TYPE_CHECKING:
@@ -108,10 +110,23 @@ def test_nothing_is_asked_for_and_nothing_complains(visit: Visit, report: Path) 
 
 
 def test_the_page_itself_never_scrolls_sideways(visit: Visit) -> None:
+    refuse_sideways(visit)
+
+
+def refuse_sideways(visit: Visit) -> None:
     wide = visit.page.evaluate(
         "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
     )
     assert wide[0] <= wide[1]
+
+
+def test_a_long_title_without_a_space_wraps_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [1, 2], "runtime_s": [60.0, 90.0]})
+    store = tmp_path / "store"
+    add_table(jobs, trace="mine", table="jobs", store=store, title="disaggregated_" * 4)
+    visit = Visit(browser, build_report(store, out=tmp_path / "out", only="workload"), PHONE)
+    refuse_sideways(visit)
+    visit.context.close()
 
 
 @pytest.mark.parametrize(("size", "scheme"), [(PHONE, "light"), (DESK, "dark")])
