@@ -171,6 +171,7 @@ def _down(faults: IntoFrame, machines: pl.DataFrame, window: Window) -> pl.DataF
     )
 
 
+_MOST_TYPES: Final = 8
 NEEDS: Final = ({"jobs": ("submit_s",)}, {"jobs": ("start_s",)})
 
 
@@ -180,6 +181,8 @@ class Found:
 
     trends: pl.DataFrame
     outages: pl.DataFrame
+    of_types: pl.DataFrame
+    """Outages of one GPU type, which is the column gpu_type."""
     longest: pl.DataFrame
     """The longest time without a running job, of an hour or more."""
     changes: pl.DataFrame
@@ -215,6 +218,7 @@ def trends_of(trace: Trace, /) -> Found:
     return Found(
         trace.once(_by_period),
         lost,
+        _of_types(trace, lost, options),
         gaps.top_k(1, by="duration_s"),
         *changes_and_drift(jobs, tuple(outcomes.values()), **options, lost=lost),
         options["timezone"],
@@ -223,6 +227,27 @@ def trends_of(trace: Trace, /) -> Found:
         trace.once(cpus_allocated),
         idle_nodes(trace, lost, options["timezone"]),
     )
+
+
+def _of_types(trace: Trace, lost: pl.DataFrame, options: dict[str, Any]) -> pl.DataFrame:
+    """Return the outages of one GPU type alone, tested over all types."""
+    found = lost.clear().with_columns(gpu_type=pl.lit(None, pl.String))
+    if not trace.has("jobs", ("gpu_type",)):
+        return found
+    name = pl.col("gpu_type").cast(pl.String)
+    types = trace.scan("jobs").select(name).unique().drop_nulls().sort("gpu_type").collect()
+    if not 1 < types.height <= _MOST_TYPES:
+        return found
+    for (kind,) in types.iter_rows():
+        gaps = idle_gaps(trace.scan("jobs").filter(name == kind), **options)
+        gaps = gaps.with_columns(pl.col("pvalue") * types.height, gpu_type=pl.lit(kind))
+        for row in gaps.filter(pl.col("pvalue") < ALPHA / 2).iter_rows(named=True):
+            low, high = (
+                pl.col(end).clip(row["start_s"], row["end_s"]) for end in ("start_s", "end_s")
+            )
+            if lost.select((high - low).sum()).item() < row["duration_s"] / 2:
+                found = pl.concat([found, gaps.filter(start_s=row["start_s"])])
+    return found
 
 
 def _clock(trace: Trace) -> dict[str, Any]:
