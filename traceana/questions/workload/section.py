@@ -530,7 +530,7 @@ def _top_finding(loads: list[_Load]) -> str:
             continue
         top = f"n = {row['n']:,}"
         for other in () if sizes.since is None else sizes.since["fraction_of_top_1_percent"]:
-            if other is not None:
+            if other is not None and share(other) != share(row["fraction_of_top_1_percent"]):
                 listed_from = load.trace.manifest.lists_from_window
                 since = "were submitted before the window" if listed_from else _BEFORE_ENDS
                 top += f"; {share(other)} without the {load.results.survivors:,} that {since}"
