@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.signal import lfilter
 
-from traceana.stats.segments import deviating_ranks, deviating_segment
+from traceana.stats.segments import deviating_ranks, deviating_segment, long_gaps
 
 
 def test_a_planted_segment_is_found_and_dated() -> None:
@@ -55,3 +55,11 @@ def test_ranks_of_series_that_depend_on_the_day_before_reject_at_most_nominally(
     }
     assert low[0.0] <= 10
     assert low[0.5] <= 18  # two standard errors above 5 %
+
+
+def test_a_gap_among_equal_ones_stands_out_only_where_it_is_far_longer() -> None:
+    # jobs at fixed times: whole hours that differ by one are no outage, a day and a half is
+    assert long_gaps([5.0] * 1000 + [6.0]) == []
+    [(place, p)] = long_gaps([5.0] * 1000 + [36.0])
+    assert place == 1000
+    assert p < 1e-3

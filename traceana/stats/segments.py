@@ -160,13 +160,17 @@ def _largest(centred: Floats, weights: Floats, first: Integers, last: Integers) 
     return np.max(statistic, axis=-1), place
 
 
+_ROUNDING: Final = 1e-9
+
+
 def long_gaps(gaps: ArrayLike, /, *, shape: float = 0.5) -> list[tuple[int, float]]:
     """Return gaps that stand out from the tail of the others: position and p-value, longest first.
 
     With an exponential tail of r = gap^shape (a Weibull distribution of this shape; lighter tails
     are conservative), the spacings i (r_i - r_(i+1)) have one mean, and the first
     over the mean of the next 19 an F distribution (2 and 38). p is that of the three longest, times
-    three.
+    three. Where the 20 are equal, as of jobs at fixed times, the mean is that of an exponential
+    distribution whose largest of so many values they would be.
     """
     g = np.asarray(gaps, dtype=np.float64)
     order = np.argsort(-g, kind="stable")
@@ -180,17 +184,14 @@ def long_gaps(gaps: ArrayLike, /, *, shape: float = 0.5) -> list[tuple[int, floa
         spacings = np.arange(1, len(top)) * (top[:-1] - top[1:])
         rest = spacings[outliers : outliers + _TAIL - 1]
         mean = rest.mean()
-        if not mean > 0:
-            continue
+        if not mean > _ROUNDING * top[outliers]:
+            mean = top[outliers] / np.log(len(top))
         ratio = spacings[outliers - 1] / mean
         p = min(1.0, _MOST_OUTLIERS * float(fdtrc(2, 2 * len(rest), ratio)))
         if p < smallest:
             smallest = p
             best = [(int(place), p) for place in order[:outliers]]
     return best
-
-
-_ROUNDING = 1e-9
 
 
 def highest_rise(scores: Floats, /) -> Floats:
