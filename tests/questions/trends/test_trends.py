@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -30,7 +31,7 @@ from traceana.figures import plot_trends
 from traceana.page.finding import Finding
 from traceana.questions.trends.by_period import divide_window
 from traceana.questions.trends.capacity import trends_of
-from traceana.questions.trends.section import build
+from traceana.questions.trends.section import _growth, build
 
 
 def test_use_is_by_overlap_and_events_where_they_happen() -> None:
@@ -425,3 +426,13 @@ def test_demand_that_doubles_is_stated_with_its_interval(tmp_path: Path) -> None
         workload_summary(jobs)["gpu_hours"].item() / 3, rel=0.3
     )
     assert grown.heading.startswith("mine: the demand rises to ")
+
+
+def test_a_ratio_to_a_demand_near_0_is_not_stated() -> None:
+    trends = pl.DataFrame({"start_s": [0.0], "end_s": [28 * 86_400.0], "gpu_hours": [100.0]})
+    found: Any = SimpleNamespace(trends=trends)
+    # of four weeks, from 1 - 2 x 0.3 to 1 + 2 x 0.3 of the mean
+    text, hours = _growth(found, {"ci_low": 0.1, "per_week": 0.3, "ci_high": 0.5})
+    assert text == ", to 4 times that of the start (95 % CI 1.5 or more)"
+    assert hours == pytest.approx(60)
+    assert _growth(found, {"ci_low": 0.4, "per_week": 0.46, "ci_high": 0.5}) == ("", 0.0)

@@ -73,6 +73,8 @@ _NOTICED: Final = 0.05
 _ALPHA: Final = 0.05
 _CERTAIN: Final = 0.01
 """Bound of p of what may be a main result."""
+_NONE_AT_FIRST: Final = 0.9
+"""Rise within half of the log, over the mean, from which the first demand is too near 0."""
 _GROWN: Final = 1.5
 """Ratio of the last demand to the first from which it may be a main result."""
 _TYPED: Final = 0.95
@@ -283,14 +285,14 @@ def _growth(found: Found, row: dict[str, Any]) -> tuple[str, float]:
     """Return how many times the first demand the last is, if large, and the GPU-hours of it."""
     table = found.trends
     half = (table["end_s"][-1] - table["start_s"][0]) / (14 * DAY_S)
-    ratios = [
-        (1 + half * row[name]) / max(1 - half * row[name], 0.1)
-        for name in ("ci_low", "per_week", "ci_high")
-    ]
-    low, times, high = (f"{ratio:.2g}" for ratio in ratios)
-    if 1 / _GROWN < ratios[1] < _GROWN or ratios[0] <= 0:
+    rises = (half * row[name] for name in ("ci_low", "per_week", "ci_high"))
+    low, times, high = (
+        (1 + rise) / (1 - rise) if rise < _NONE_AT_FIRST else None for rise in rises
+    )
+    if times is None or low is None or low <= 0 or 1 / _GROWN < times < _GROWN:
         return "", 0.0
-    text = f", to {times} times that of the start (95 % CI {low} to {high})"
+    interval = f"{low:.2g} or more" if high is None else f"{low:.2g} to {high:.2g}"
+    text = f", to {times:.2g} times that of the start (95 % CI {interval})"
     return text, float(table["gpu_hours"].sum() or 0) * abs(half * row["per_week"])
 
 
@@ -303,7 +305,7 @@ def _none(trends_table: Found, title: str) -> Finding:
     of_levels = f" and no change of level ({', '.join(measures)})" if measures.len() else ""
     longest = "".join(
         f" The longest time in which no job ran is {duration(row['duration_s'])} "
-        f"from {row['begin']}; it is not unusual for this log."
+        f"from {row['begin']}; it is not certain whether it was an outage."
         for row in trends_table.longest.iter_rows(named=True)
     )
     return Finding(
