@@ -21,7 +21,7 @@ import typer
 import typer.core
 
 from traceana.cli import claims, compare, figures, ingest, reliability, report, simulate, stores
-from traceana.cli.options import TYPED, option
+from traceana.cli.options import TYPED, described
 from traceana.cli.output import ReaderGoneError, guard_streams
 from traceana.errors import TraceanaError
 
@@ -80,7 +80,9 @@ def _options(
     *,
     version: Annotated[
         bool,
-        option("Print the version.", None, "--version", is_eager=True, callback=_print_version),
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -121,7 +123,7 @@ _MEANT: Final = {
 }
 for _commands in _GROUPS.values():
     for _name, (_command, _example) in _commands.items():
-        app.command(_name, epilog=f"Example: traceana {_example}")(_command)
+        app.command(_name, epilog=f"Example: traceana {_example}")(described(_command, _name))
 app.add_typer(simulate.app, name="simulate")
 
 

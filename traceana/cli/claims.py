@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption, option
 from traceana.cli.output import print_json, print_table, show_fraction, terminal
 from traceana.errors import DataError
 
@@ -25,15 +25,11 @@ _COLOURS: Final = {
 
 def claims(
     *,
-    store: StoreOption = None,
-    paper: Annotated[
-        str | None, option("One paper; an unknown name lists them.  [default: all]", "P")
-    ] = None,
-    verdict: Annotated[
-        str | None, option("Claims with one verdict, such as differs.  [default: all]", "V")
-    ] = None,
-    json: JsonOption = False,
-    strict: Annotated[bool, option("Exit 1 if a claim differs.", None, "--strict")] = False,
+    store: Path | None = None,
+    paper: str | None = None,
+    verdict: str | None = None,
+    json: bool = False,
+    strict: bool = False,
 ) -> None:
     """Compare published claims with the data in a store.
 

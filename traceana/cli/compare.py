@@ -8,12 +8,11 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from traceana.cli import options
-from traceana.cli.options import argument, option
 from traceana.cli.output import print_json, print_rows, print_table, terminal, write_frame
 from traceana.errors import DataError
 
@@ -28,29 +27,20 @@ _HEADINGS: Final = {"runtime_s_median": "Median runtime including running jobs (
 
 
 def compare(
-    traces: Annotated[list[str], argument("Ids of traces in the store, or files.", "TRACE...")],
+    traces: list[str],
     *,
-    store: options.StoreOption = None,
-    mapping: options.MappingOption = None,
-    reader: options.ReaderOption = None,
-    timezone: options.TimezoneOption = None,
-    split: Annotated[
-        str | None, option("Compare one trace before and after this date or time.", "TIME")
-    ] = None,
-    since: options.SinceOption = None,
-    until: options.UntilOption = None,
-    where: options.WhereOption = None,
-    window: options.WindowOption = None,
-    fail_if: Annotated[
-        str | None,
-        option(
-            "Exit 1 if this holds: 'median_wait_s > 1.2 * before'. An unknown name lists the "
-            "measures.",
-            "EXPR",
-        ),
-    ] = None,
-    json: options.JsonOption = False,
-    out: options.OutOption = None,
+    store: Path | None = None,
+    mapping: Path | None = None,
+    reader: str | None = None,
+    timezone: str | None = None,
+    split: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    where: str | None = None,
+    window: tuple[str, str] | None = None,
+    fail_if: str | None = None,
+    json: bool = False,
+    out: Path | None = None,
 ) -> None:
     """Compare headline numbers of traces, or of one trace before and after a time.
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from traceana.cli.options import StoreOption, argument, option
 from traceana.cli.output import print_table, show_steps
 from traceana.errors import DataError
 
@@ -19,39 +18,23 @@ if TYPE_CHECKING:
 
 
 def figures(
-    ids: Annotated[
-        list[str] | None,
-        argument("Figures to write; without any (and without --out), all are listed.", "ID..."),
-    ] = None,
+    ids: list[str] | None = None,
     *,
-    store: StoreOption = None,
-    out: Annotated[
-        Path | None,
-        option("Folder for the files; without an ID, every figure.  [default: figures]", "DIR"),
-    ] = None,
-    paper: Annotated[str | None, option("Figures of a paper, such as zeus.", "PAPER")] = None,
-    number: Annotated[
-        str | None, option("With --paper: the figure with this number, such as 7a.", "N")
-    ] = None,
-    trace: Annotated[str | None, option("Only this trace.", "TRACE")] = None,
-    job: Annotated[str | None, option("Only this job.", "JOB")] = None,
-    gpu: Annotated[str | None, option("Only this GPU, such as a40.", "GPU")] = None,
-    dataset: Annotated[str | None, option("Only this data set, such as cifar100.", "NAME")] = None,
-    feature: Annotated[str | None, option("Only this feature, such as gpus.", "COLUMN")] = None,
-    outcome: Annotated[str | None, option("Only this outcome, such as failed.", "STATUS")] = None,
-    method: Annotated[
-        str | None, option("Method of correlations: pearson or spearman.", "METHOD")
-    ] = None,
-    formats: Annotated[
-        str, option("Formats, separated by commas: svg, pdf, png.", "FORMAT,...", "--format")
-    ] = "svg,pdf,png",
-    dpi: Annotated[int, option("Resolution of PNG, and of images within PDF.", "N")] = 300,
-    size: Annotated[
-        str | None, option("Width: 84mm, 8.4cm, 3.3in.  [default: 3.6in]", "WIDTH")
-    ] = None,
-    style: Annotated[
-        str, option("page; paper: no inner title, colors and lines that differ in gray.", "STYLE")
-    ] = "page",
+    store: Path | None = None,
+    out: Path | None = None,
+    paper: str | None = None,
+    number: str | None = None,
+    trace: str | None = None,
+    job: str | None = None,
+    gpu: str | None = None,
+    dataset: str | None = None,
+    feature: str | None = None,
+    outcome: str | None = None,
+    method: str | None = None,
+    formats: str = "svg,pdf,png",
+    dpi: int = 300,
+    size: str | None = None,
+    style: str = "page",
 ) -> None:
     """List the figures, or write them as SVG, PDF and PNG.
 

@@ -7,10 +7,8 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from traceana.cli import options
-from traceana.cli.options import argument, option
 from traceana.cli.output import print_cells, print_json, terminal
 from traceana.errors import DataError
 from traceana.tables.formatting import plural
@@ -28,25 +26,16 @@ _STAGES = 4  # decompress, check, look for repeated rows, pack
 
 
 def ingest(
-    paths: Annotated[
-        list[Path], argument("Folders or files: public traces or your own.", "PATH...")
-    ],
+    paths: list[Path],
     *,
-    store: options.StoreOption = None,
-    trace: Annotated[
-        str | None,
-        option("Id of the trace.  [default: found from the files, or the mapping's name]", "ID"),
-    ] = None,
-    mapping: options.MappingOption = None,
-    reader: options.ReaderOption = None,
-    timezone: options.TimezoneOption = None,
-    columns: Annotated[
-        str | None, option("Columns of files without a header: JobID,User,State,...", "LIST")
-    ] = None,
-    replace: Annotated[
-        bool, option("Replace the trace's tables instead of updating them.", None, "--replace")
-    ] = False,
-    json: options.JsonOption = False,
+    store: Path | None = None,
+    trace: str | None = None,
+    mapping: Path | None = None,
+    reader: str | None = None,
+    timezone: str | None = None,
+    columns: str | None = None,
+    replace: bool = False,
+    json: bool = False,
 ) -> None:
     """Read files into a store and count every row kept or rejected."""
     _suit_polars()
@@ -204,12 +193,10 @@ _CELL = 80
 
 
 def map_file(
-    file: Annotated[Path, argument("Log with a header, or JSON.", "FILE")],
+    file: Path,
     *,
-    out: Annotated[
-        Path | None, option("File for the mapping.  [default: standard output]", "M.toml")
-    ] = None,
-    reader: options.ReaderOption = None,
+    out: Path | None = None,
+    reader: str | None = None,
 ) -> None:
     """Propose a mapping for a file and preview its rows.
 

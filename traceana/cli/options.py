@@ -1,19 +1,20 @@
-"""Options that several commands share, and the store that limits make for one command."""
+"""Texts of the options, and the store that limits make for one command."""
 
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
-from typer.models import ArgumentInfo, OptionInfo
 
 from traceana.cli.output import check_out
 from traceana.errors import DataError
@@ -28,78 +29,30 @@ TYPED: Final = "traceana.command"
 """Key under which a command's context has its words."""
 
 
-def option(text: str, metavar: str | None = None, /, *names: str, **more: Any) -> OptionInfo:  # noqa: ANN401
-    """Describe an option; its name is that of the parameter unless one is stated."""
-    info: OptionInfo = typer.Option(*names, metavar=metavar, help=text, **more)
-    return info
+_WORDS: Final = ("help", "metavar", "name")
+_TEXTS: Final[dict[str, dict[str, Any]]] = tomllib.loads(
+    files("traceana.cli").joinpath("options.toml").read_text(encoding="utf-8")
+)
 
 
-def argument(text: str, metavar: str, /) -> ArgumentInfo:
-    """Describe an argument."""
-    info: ArgumentInfo = typer.Argument(metavar=metavar, help=text)
-    return info
-
-
-StoreOption = Annotated[
-    Path | None, option("Folder of the store.  [default: TRACEANA_STORE, else ./data]", "DIR")
-]
-MappingOption = Annotated[
-    Path | None, option("Mapping (TOML) from the files' columns to tables.", "FILE")
-]
-ReaderOption = Annotated[
-    str | None,
-    option(
-        "Format, such as csv, json, parquet, sacct, nvidia-smi or kineto; an unknown name lists "
-        "all.  [default: detected]",
-        "NAME",
-    ),
-]
-TimezoneOption = Annotated[
-    str | None,
-    option("Time zone of times without an offset.  [default: the mapping's, else UTC]", "ZONE"),
-]
-TraceArgument = Annotated[
-    str | None, argument("Trace of the store.  [default: the first that qualifies]", "TRACE")
-]
-EtaOption = Annotated[float, option("Weight of energy versus time, 0 to 1.")]
-JsonOption = Annotated[bool, option("Print only JSON.", None, "--json")]
-OutOption = Annotated[
-    Path | None,
-    option("Write the result as a table: .csv, .json or .parquet.", "FILE", callback=check_out),
-]
-
-
-SinceOption = Annotated[
-    str | None, option("Only jobs that waited or ran on or after this date or time.", "TIME")
-]
-UntilOption = Annotated[
-    str | None, option("Only jobs and events before this date or time.", "TIME")
-]
-WindowOption = Annotated[
-    tuple[str, str] | None,
-    option("First and last date or time of the export, if the files do not state them.", "FROM TO"),
-]
-WhereOption = Annotated[
-    str | None, option("Only jobs that meet this condition: \"queue = 'gpu'\".", "SQL")
-]
-GpusOption = Annotated[
-    int | None,
-    option(
-        "GPUs of the cluster, for the allocated and idle fractions.  "
-        "[default: those of the machines, else of the nodes seen]",
-        "N",
-        min=1,
-    ),
-]
-AnonymizeOption = Annotated[
-    bool,
-    option("Replace names of users, queues, jobs and machines by digests.", None, "--anonymize"),
-]
-
-CompareOption = Annotated[
-    list[str] | None,
-    option("Trace to compare with (repeatable): from the default store, else downloaded.", "TRACE"),
-]
+def described(command: Callable[..., None], name: str, /) -> Callable[..., None]:
+    """Give the parameters of a command the texts and names that ``options.toml`` states."""
+    texts = _TEXTS["shared"] | _TEXTS.get(name, {})
+    for parameter, kind in get_type_hints(command).items():
+        if parameter not in texts:
+            continue  # the context
+        text = texts[parameter]
+        words = [text] if isinstance(text, str) else text
+        stated = dict(words if isinstance(words, dict) else zip(_WORDS, words, strict=False))
+        info = typer.Argument if "argument" in stated else typer.Option
+        stated["metavar"] = stated.pop("argument", stated.get("metavar"))
+        if text is _TEXTS["shared"]["out"]:
+            stated["callback"] = check_out
+        if kind is bool:
+            stated["name"] = f"--{parameter.replace('_', '-')}"
+        names = [stated.pop("name")] if "name" in stated else []
+        command.__annotations__[parameter] = Annotated[kind, info(*names, **stated)]
+    return command
 
 
 @contextmanager

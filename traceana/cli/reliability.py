@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from traceana.cli.options import JsonOption, StoreOption, argument, option, qualifying_trace
+from traceana.cli.options import qualifying_trace
 from traceana.cli.output import print_json, print_rows
 
 if TYPE_CHECKING:
@@ -18,20 +19,14 @@ _MOST: Final = 10
 
 
 def reliability(
-    trace: Annotated[str, argument("Id of a trace in the store.", "TRACE")],
+    trace: str,
     *,
-    machines: Annotated[
-        int | None, option("Machines that the job uses.  [default: all]", "N", min=1)
-    ] = None,
-    checkpoint_cost: Annotated[
-        float | None, option("Seconds for which a checkpoint pauses training.", "S")
-    ] = None,
-    restart: Annotated[float, option("Seconds from a failure until training resumes.", "S")] = 0.0,
-    total_machines: Annotated[
-        int | None, option("Machines observed.  [default: as the trace states]", "N", min=1)
-    ] = None,
-    store: StoreOption = None,
-    json: JsonOption = False,
+    machines: int | None = None,
+    checkpoint_cost: float | None = None,
+    restart: float = 0.0,
+    total_machines: int | None = None,
+    store: Path | None = None,
+    json: bool = False,
 ) -> None:
     """Compute fault rate, time to repair, and time to failure of a job.
 

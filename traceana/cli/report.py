@@ -9,56 +9,35 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from traceana.cli import options
-from traceana.cli.options import argument, option
 from traceana.cli.output import show_steps
 from traceana.errors import DataError
 
 
 def report(
     context: typer.Context,
-    paths: Annotated[
-        list[Path] | None,
-        argument(
-            "Files to report on, such as the output of sacct or kubectl.  "
-            "[default: those in a store]",
-            "[PATH...]",
-        ),
-    ] = None,
+    paths: list[Path] | None = None,
     *,
-    store: options.StoreOption = None,
-    mapping: options.MappingOption = None,
-    reader: options.ReaderOption = None,
-    timezone: options.TimezoneOption = None,
-    since: options.SinceOption = None,
-    until: options.UntilOption = None,
-    where: options.WhereOption = None,
-    window: options.WindowOption = None,
-    gpus: options.GpusOption = None,
-    anonymize: options.AnonymizeOption = False,
-    compare: options.CompareOption = None,
-    out: Annotated[Path, option("Folder for the report; replaced if it exists.", "DIR")] = Path(
-        "reports/latest"
-    ),
-    only: Annotated[
-        list[str] | None,
-        option(
-            "Section to build (repeatable); an unknown name lists them.  [default: every section]",
-            "SECTION",
-        ),
-    ] = None,
-    formats: Annotated[str, option("What to write.", "html,md", "--format")] = "html,md",
-    engine: Annotated[
-        str, option("Engine that reads and reduces tables.", "polars|spark")
-    ] = "polars",
-    master: Annotated[
-        str | None,
-        option("Spark's master: local[2], spark://host:7077.  [default: local[*]]", "URL"),
-    ] = None,
+    store: Path | None = None,
+    mapping: Path | None = None,
+    reader: str | None = None,
+    timezone: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    where: str | None = None,
+    window: tuple[str, str] | None = None,
+    gpus: int | None = None,
+    anonymize: bool = False,
+    compare: list[str] | None = None,
+    out: Path = Path("reports/latest"),
+    only: list[str] | None = None,
+    formats: str = "html,md",
+    engine: str = "polars",
+    master: str | None = None,
 ) -> None:
     """Build a report: page, Markdown, figures and data.
 
@@ -106,18 +85,16 @@ def report(
 
 
 def summary(
-    paths: Annotated[
-        list[Path] | None, argument("Files to report on.  [default: those in a store]", "[PATH...]")
-    ] = None,
+    paths: list[Path] | None = None,
     *,
-    store: options.StoreOption = None,
-    mapping: options.MappingOption = None,
-    reader: options.ReaderOption = None,
-    timezone: options.TimezoneOption = None,
-    since: options.SinceOption = None,
-    until: options.UntilOption = None,
-    where: options.WhereOption = None,
-    window: options.WindowOption = None,
+    store: Path | None = None,
+    mapping: Path | None = None,
+    reader: str | None = None,
+    timezone: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    where: str | None = None,
+    window: tuple[str, str] | None = None,
 ) -> None:
     """Print the main results of a report."""
     from traceana.report.build import summarize

@@ -7,11 +7,10 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from traceana.cli.options import JsonOption, StoreOption, argument, option
 from traceana.cli.output import print_cells, print_json, print_rows, terminal
 from traceana.errors import DataError, StoreError
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _LICENSE = 18  # characters
 
 
-def traces(store: StoreOption = None, json: JsonOption = False) -> None:
+def traces(store: Path | None = None, json: bool = False) -> None:
     """List the public traces: tables, rows, size, license."""
     from traceana.catalog import list_traces
     from traceana.store import open_store
@@ -63,7 +62,7 @@ def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
     terminal().print("+: and what is not stated. All there is to know: traceana traces --json")
 
 
-def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
+def tables(*, store: Path | None = None, json: bool = False) -> None:
     """List the tables of every trace, and in the store their rows and columns.
 
     Of each column: its unit, and how many rows have a value.
@@ -125,15 +124,9 @@ def tables(*, store: StoreOption = None, json: JsonOption = False) -> None:
 
 
 def fetch(
-    trace: Annotated[str, argument("Id of the trace, as `traceana traces` lists it.", "TRACE")],
-    to: Annotated[
-        Path | None,
-        option("Folder for the files.  [default: one in the user's cache folder]", "DIR"),
-    ] = None,
-    mirror: Annotated[
-        str | None,
-        option("Folder or URL with the files under their published names.", "DIR_OR_URL"),
-    ] = None,
+    trace: str,
+    to: Path | None = None,
+    mirror: str | None = None,
 ) -> None:
     """Download the files of a public trace and check them."""
     from traceana.catalog import fetch as fetch_files
@@ -145,10 +138,8 @@ def fetch(
 
 
 def sample(
-    folder: Annotated[Path, argument("Folder: new, empty, or with an earlier sample.", "DIR")],
-    trace: Annotated[
-        list[str] | None, option("Trace to write (repeatable).  [default: all]", "ID")
-    ] = None,
+    folder: Path,
+    trace: list[str] | None = None,
 ) -> None:
     """Write the synthetic sample in the publishers' own formats.
 
@@ -173,16 +164,12 @@ def sample(
 
 
 def export(
-    trace: Annotated[str, argument("Id of the trace.", "TRACE")],
+    trace: str,
     *,
-    out: Annotated[Path, option("Folder of the files.", "DIR")],
-    store: StoreOption = None,
-    table: Annotated[
-        list[str] | None, option("Table (repeatable).  [default: all]", "TABLE")
-    ] = None,
-    file_format: Annotated[
-        str, option("Format of the files.", "parquet|csv|swf", "--format")
-    ] = "parquet",
+    out: Path,
+    store: Path | None = None,
+    table: list[str] | None = None,
+    file_format: str = "parquet",
 ) -> None:
     """Export tables as Parquet, CSV or SWF.
 
@@ -195,25 +182,14 @@ def export(
 
 
 def anonymize(
-    trace: Annotated[str, argument("Id of the trace.", "TRACE")],
+    trace: str,
     *,
-    out: Annotated[Path, option("Folder of the store to write to.", "DIR")],
-    store: StoreOption = None,
-    key: Annotated[
-        Path | None,
-        option(
-            "File with a secret of at least 16 bytes; equal secrets produce equal digests.  "
-            "[default: a random one, not stored]",
-            "FILE",
-        ),
-    ] = None,
-    round_s: Annotated[
-        float | None, option("Round times and runtimes down.", "SECONDS", "--round")
-    ] = None,
-    min_group: Annotated[
-        int, option("Leave out text values of fewer rows, such as 5.", "ROWS")
-    ] = 1,
-    json: JsonOption = False,
+    out: Path,
+    store: Path | None = None,
+    key: Path | None = None,
+    round_s: float | None = None,
+    min_group: int = 1,
+    json: bool = False,
 ) -> None:
     """Write an anonymized copy of a trace.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from traceana.cli.options import described
 from traceana.cli.simulate import batching, energy, schedule
 
 app = typer.Typer(
@@ -28,4 +29,5 @@ for _name, _command, _options in (
     ("operations", batching.operations, "TRACE --ideal stage=3"),
     ("schedule", schedule.schedule, "TRACE --policy fifo,easy --gpus +10%"),
 ):
-    app.command(_name, epilog=f"Example: traceana simulate {_name} {_options}")(_command)
+    _example = f"Example: traceana simulate {_name} {_options}"
+    app.command(_name, epilog=_example)(described(_command, _name))

@@ -4,42 +4,25 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from traceana.cli import options
-from traceana.cli.options import argument, option
 from traceana.cli.output import Shown, print_json, print_result, write_frame
 from traceana.errors import DataError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from traceana.questions.operations.analyze import JobReplay
     from traceana.store import Store
 
 
 def batching(
     *,
-    trace: options.TraceArgument = None,
-    throughputs: Annotated[
-        str | None,
-        option(
-            "Samples/s of each worker instead of TRACE: 100,200,300; or a split of the paper by "
-            "name (slide-5, h-level-2, h-level-10, figure-3).",
-            "X,X,...",
-        ),
-    ] = None,
-    controllers: Annotated[
-        str | None,
-        option(
-            "Controllers, such as uniform,proportional,oracle or package.module:name.  "
-            "[default: all that apply]",
-            "NAME,...",
-        ),
-    ] = None,
-    store: options.StoreOption = None,
-    json: options.JsonOption = False,
-    out: options.OutOption = None,
+    trace: str | None = None,
+    throughputs: str | None = None,
+    controllers: str | None = None,
+    store: Path | None = None,
+    json: bool = False,
+    out: Path | None = None,
 ) -> None:
     """Simulate batch-size controllers on heterogeneous workers.
 
@@ -125,27 +108,12 @@ def _replay(
 
 def operations(
     *,
-    trace: Annotated[
-        str | None, argument("Trace with operations.  [default: the first of the store]", "TRACE")
-    ] = None,
-    job: Annotated[str | None, option("Job to replay.  [default: all]", "ID")] = None,
-    ideal: Annotated[
-        str | None,
-        option(
-            "Operations with ideal durations, by kind, stage, dp_rank, worker or step, such "
-            "as stage=3.  [default: everything]",
-            "NAME=VALUE,...",
-        ),
-    ] = None,
-    timeline: Annotated[
-        Path | None,
-        option(
-            "Write the first steps of the job, measured and ideal, as .json.gz for Perfetto.",
-            "FILE",
-        ),
-    ] = None,
-    store: options.StoreOption = None,
-    json: options.JsonOption = False,
+    trace: str | None = None,
+    job: str | None = None,
+    ideal: str | None = None,
+    timeline: Path | None = None,
+    store: Path | None = None,
+    json: bool = False,
 ) -> None:
     """Replay training steps with ideal durations of some operations.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from traceana.cli import options
-from traceana.cli.options import option
 from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.errors import DataError
 
@@ -24,17 +24,13 @@ _SHOWN: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "on_
 
 def energy(
     *,
-    trace: options.TraceArgument = None,
-    gpu: Annotated[
-        str | None, option("GPU as in the trace.  [default: the GPU with the most profiles]")
-    ] = None,
-    dataset: Annotated[
-        str | None, option("Data set as in the trace.  [default: all, best only]")
-    ] = None,
-    eta: options.EtaOption = 0.5,
-    store: options.StoreOption = None,
-    json: options.JsonOption = False,
-    out: options.OutOption = None,
+    trace: str | None = None,
+    gpu: str | None = None,
+    dataset: str | None = None,
+    eta: float = 0.5,
+    store: Path | None = None,
+    json: bool = False,
+    out: Path | None = None,
 ) -> None:
     """Compute time, energy and cost to a target.
 
@@ -95,38 +91,17 @@ def _least(
 
 def recurring(
     *,
-    trace: options.TraceArgument = None,
-    gpu: Annotated[str | None, option("GPU as in the trace.  [default: all]")] = None,
-    dataset: Annotated[str | None, option("Data set as in the trace.  [default: all]")] = None,
-    eta: options.EtaOption = 0.5,
-    policy: Annotated[
-        str,
-        option(
-            "zeus, zeus-no-pruning, zeus-no-profiling, default, grid, oracle, or "
-            "package.module:function; with groups several, such as zeus,grid,default."
-        ),
-    ] = "zeus",
-    seeds: Annotated[
-        int | None, option("Simulate with seeds 1 to N.  [default: 10; 1 for one job]", "N")
-    ] = None,
-    groups: Annotated[
-        bool,
-        option(
-            "Simulate the trace's groups of recurring jobs, overlapping ones included.  "
-            "[default: if the trace has only groups]",
-            None,
-            "--groups",
-        ),
-    ] = False,
-    variants: Annotated[
-        bool,
-        option(
-            "Compare values of beta, ablations of zeus, and zeus on every GPU.", None, "--variants"
-        ),
-    ] = False,
-    store: options.StoreOption = None,
-    json: options.JsonOption = False,
-    out: options.OutOption = None,
+    trace: str | None = None,
+    gpu: str | None = None,
+    dataset: str | None = None,
+    eta: float = 0.5,
+    policy: str = "zeus",
+    seeds: int | None = None,
+    groups: bool = False,
+    variants: bool = False,
+    store: Path | None = None,
+    json: bool = False,
+    out: Path | None = None,
 ) -> None:
     """Simulate policies for recurring jobs.
 

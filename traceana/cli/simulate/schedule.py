@@ -6,10 +6,9 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from traceana.cli import options
-from traceana.cli.options import argument, option
 from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.errors import DataError
 
@@ -36,46 +35,16 @@ _SHOWN: Final = (
 
 def schedule(
     *,
-    trace: Annotated[str, argument("Trace of the store with jobs.", "TRACE")],
-    policy: Annotated[
-        str,
-        option(
-            "fifo, fair_share, sjf, sjf_user_mean, sjf_last_value, srtf, easy, conservative, "
-            "priority, tiresias, gandiva, themis, edf, edf_admission, edf_elastic, elasticflow, or "
-            "package.module:name.",
-            "NAME,...",
-        ),
-    ] = "fifo,easy,sjf",
-    group: Annotated[
-        str | None,
-        option(
-            "Column that names the cluster of a job.  [default: cluster, if the trace has it]",
-            "COLUMN",
-        ),
-    ] = None,
-    gpus: Annotated[
-        str | None,
-        option(
-            "GPUs of each cluster, or a change such as +10%.  [default: machines, the "
-            "capacity that the trace states, the nodes seen, or the largest demand]",
-            "N|+10%",
-        ),
-    ] = None,
-    profiles: Annotated[
-        Path | None,
-        option(
-            "Folder with the throughput of each model as CSV.  [default: implied by the "
-            "training plans]",
-            "DIR",
-        ),
-    ] = None,
-    scale_load: Annotated[float, option("Multiply the arrival rate by this factor.")] = 1.0,
-    replications: Annotated[
-        int, option("Logs resampled by week, for a confidence interval of the mean wait.", "N")
-    ] = 0,
-    store: options.StoreOption = None,
-    json: options.JsonOption = False,
-    out: options.OutOption = None,
+    trace: str,
+    policy: str = "fifo,easy,sjf",
+    group: str | None = None,
+    gpus: str | None = None,
+    profiles: Path | None = None,
+    scale_load: float = 1.0,
+    replications: int = 0,
+    store: Path | None = None,
+    json: bool = False,
+    out: Path | None = None,
 ) -> None:
     """Schedule the jobs of a trace on its clusters under policies.
 
@@ -158,22 +127,13 @@ _ARRIVED: Final = (50, 80, 100, 120)
 
 def place(
     *,
-    trace: Annotated[str, argument("Trace of the store with jobs and machines.", "TRACE")],
-    policy: Annotated[
-        str,
-        option(
-            "random, dotprod, clustering, packing, bestfit, fgd, or package.module:name.",
-            "NAME,...",
-        ),
-    ] = _POLICIES,
-    seeds: Annotated[int, option("Number of runs: seeds 1 to N.")] = 3,
-    ties: Annotated[
-        str,
-        option("Which machine to take among equal scores: by name, or at random.", "name|random"),
-    ] = "name",
-    store: options.StoreOption = None,
-    json: options.JsonOption = False,
-    out: options.OutOption = None,
+    trace: str,
+    policy: str = _POLICIES,
+    seeds: int = 3,
+    ties: str = "name",
+    store: Path | None = None,
+    json: bool = False,
+    out: Path | None = None,
 ) -> None:
     """Fill a cluster with jobs that share GPUs.
 
@@ -226,31 +186,13 @@ _SUFFIXES: Final = (".csv", ".parquet")
 
 def deadlines(
     *,
-    jobs: Annotated[
-        str | None,
-        argument(
-            "Trace of the store, or jobs in a .csv or .parquet file.  "
-            "[default: the first trace with plans, else with jobs]",
-            "TRACE|FILE",
-        ),
-    ] = None,
-    policies: Annotated[
-        str,
-        option(
-            "Policies to compare: fifo, sjf, edf, least_slack, or package.module:function.",
-            "NAME,...",
-        ),
-    ] = "fifo,sjf,edf,least_slack",
-    capacity: Annotated[
-        float | None, option("GPUs of each cluster.  [default: those that a load of 0.8 needs]")
-    ] = None,
-    deadline: Annotated[
-        str | None,
-        option("Column of the deadlines.  [default: SYNTHETIC deadlines are drawn]", "COLUMN"),
-    ] = None,
-    store: options.StoreOption = None,
-    json: options.JsonOption = False,
-    out: options.OutOption = None,
+    jobs: str | None = None,
+    policies: str = "fifo,sjf,edf,least_slack",
+    capacity: float | None = None,
+    deadline: str | None = None,
+    store: Path | None = None,
+    json: bool = False,
+    out: Path | None = None,
 ) -> None:
     """Schedule jobs with deadlines under simple policies.
 
