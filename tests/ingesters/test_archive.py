@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.ingesters.conftest import tar_gz
-from traceana.ingesters import IngestError, ingest, unwrap
+from traceana.ingesters import IngestError, files, ingest
 from traceana.store import open_store
 
 INSTANCES = "".join(f"j{i},worker,n{i},w{i},i{i},Running,{i + 1}.0,,m1\n" for i in range(3000))
@@ -24,7 +24,7 @@ TABLES = {
 @pytest.fixture(autouse=True)
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take small members for large ones."""
-    monkeypatch.setattr(unwrap, "_LARGE", 1 << 10)
+    monkeypatch.setattr(files, "_LARGE", 1 << 10)
 
 
 @pytest.mark.parametrize("packed", ["pai_instance_table", "download"])
@@ -32,16 +32,16 @@ def test_an_archive_of_one_large_file_is_decompressed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str
 ) -> None:
     read: list[int] = []
-    original = unwrap.Forward.read
+    original = files.Forward.read
 
-    def count(self: unwrap.Forward, size: int) -> bytes:
+    def count(self: files.Forward, size: int) -> bytes:
         if not self.tell():
             read.append(0)
         data = original(self, size)
         read[-1] += len(data)
         return data
 
-    monkeypatch.setattr(unwrap.Forward, "read", count)
+    monkeypatch.setattr(files.Forward, "read", count)
     name = "pai_instance_table.csv"
     path = tar_gz(tmp_path / f"{packed}.tar.gz", {name: TABLES[name]})
     ledger = ingest(path, store=tmp_path / "store")

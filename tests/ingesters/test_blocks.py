@@ -16,11 +16,10 @@ import pytest
 
 from tests.ingesters.conftest import tar_gz
 from traceana.errors import SourceError
-from traceana.ingesters import build, convert, files, ingest, unwrap
-from traceana.ingesters.files import CsvFile, list_csvs, open_csv
+from traceana.ingesters import build, files, ingest
+from traceana.ingesters.files import CsvFile, Forward, list_csvs, open_csv, open_unwrapped
 from traceana.ingesters.readers import csv as lines
 from traceana.ingesters.readers import sacct_lines
-from traceana.ingesters.unwrap import Forward, open_unwrapped
 from traceana.store import open_store
 
 DOCS = Path(__file__).parents[2] / "docs" / "explanation" / "ingestion.md"
@@ -39,10 +38,10 @@ def test_limits_are_those_in_the_documentation() -> None:
         "line, or JSON element": files.LONGEST_LINE,
         "text of a rejected row": build._LONGEST_TEXT,
         "separators in a line with quotes": lines._MOST_QUOTED,
-        "expression that fails, other than by `CAST`": convert._MOST_FAILED,
+        "expression that fails, other than by `CAST`": build._MOST_FAILED,
         "distinct unknown values of a column": build._WORDS,
-        "header of an archive's member": unwrap._LONGEST_HEADER,
-        "members of an archive": unwrap._MOST_MEMBERS,
+        "header of an archive's member": files._LONGEST_HEADER,
+        "members of an archive": files._MOST_MEMBERS,
         "lines of a Slurm record whose name contains line ends": sacct_lines._MOST_LINES,
     }
     stated = re.findall(

@@ -10,12 +10,11 @@ from polars.testing import assert_frame_equal
 
 from tests.generator.pai import COLUMNS
 from traceana.catalog import get_trace
+from traceana.ingesters.build import Converted, convert
 from traceana.ingesters.compiled import Source, compile_mapping
-from traceana.ingesters.convert import Converted, convert
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.readers.csv import Block, frame_block
-from traceana.ingesters.readers.frames import LINE
-from traceana.ingesters.readers.reader import Rows
+from traceana.ingesters.readers.reader import LINE, Rows
 from traceana.schema import get_table
 
 TASKS = list(COLUMNS["pai_task_table"])

@@ -24,17 +24,16 @@ from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
 from tests.ingesters.conftest import itp_archive, worker_rows
 from traceana.catalog import get_trace
 from traceana.errors import DataError
-from traceana.ingesters import IngestError, build, convert, files, ingest, unwrap
+from traceana.ingesters import IngestError, build, files, ingest
 from traceana.ingesters.compiled import Source, compile_mapping
-from traceana.ingesters.files import list_csvs
+from traceana.ingesters.files import list_csvs, read_tar
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers import csv as lines
 from traceana.ingesters.readers.csv import Block, frame_block
 from traceana.ingesters.readers.parquet import read_frames
 from traceana.ingesters.readers.reader import Rows
-from traceana.ingesters.readers.sacct_fields import expand_hosts
-from traceana.ingesters.unwrap import read_tar
+from traceana.ingesters.readers.sacct import expand_hosts
 from traceana.store import open_store
 
 Write = Callable[[str, bytes | str], Path]
@@ -131,7 +130,7 @@ def test_each_faulty_row_of_every_format_is_counted(
 def test_an_expression_that_fails_rejects_the_row_and_for_many_rows_is_an_error(
     bad: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(convert, "_MOST_FAILED", 12 if bad == 12 else 5)
+    monkeypatch.setattr(build, "_MOST_FAILED", 12 if bad == 12 else 5)
     mapping = parse_mapping('[jobs]\njob_id = "x"\nuser = "x"\n', where="m")
     compiled = compile_mapping(Source(None, Rows(("x",), lambda _: iter(()))), mapping, "jobs")
     failing = pl.col("x\0text").cast(pl.Int64).cast(pl.String)
@@ -140,9 +139,9 @@ def test_an_expression_that_fails_rejects_the_row_and_for_many_rows_is_an_error(
     block = frame_block(Block(lines, ("x",), 1, 0), compiled.kinds)
     if bad == 6:
         with pytest.raises(DataError, match=r"fails for more than 5 rows \(conversion from"):
-            convert.convert(block, compiled)
+            build.convert(block, compiled)
         return
-    converted = convert.convert(block, compiled)
+    converted = build.convert(block, compiled)
     assert converted.kept["job_id"].to_list() == [str(row) for row in range(bad, 12)]
     assert converted.rejected.rows() == [(n, "user|not_computable", "a") for n in range(1, bad + 1)]
 
@@ -152,7 +151,7 @@ def test_an_expression_that_fails_without_rows_is_no_fault_of_a_row() -> None:
     compiled = compile_mapping(Source(None, Rows(("x",), lambda _: iter(()))), mapping, "jobs")
     compiled = replace(compiled, stated={**compiled.stated, "user": pl.col("nowhere")})
     with pytest.raises(pl.exceptions.ColumnNotFoundError):
-        convert.convert(frame_block(Block(b"a\nb\n", ("x",), 1, 0), compiled.kinds), compiled)
+        build.convert(frame_block(Block(b"a\nb\n", ("x",), 1, 0), compiled.kinds), compiled)
 
 
 @pytest.mark.parametrize(
@@ -253,7 +252,7 @@ def test_empty_objects_are_no_rows_and_an_error_early(
     (entry,) = ingest(tmp_path / name, mapping=mapping, store=store).entries
     assert (entry.rows_kept, entry.rejected) == (2, {"no_object": 5000})
     monkeypatch.setattr(build, "_MOST_LINES", 1000)
-    monkeypatch.setattr("traceana.ingesters.readers.frames.ROWS_A_BLOCK", 100)
+    monkeypatch.setattr("traceana.ingesters.readers.reader.ROWS_A_BLOCK", 100)
     with pytest.raises(IngestError, match=r"none of the 1,100 lines up to .*\(no_object\)"):
         ingest(tmp_path / name, mapping=mapping, store=tmp_path / "again")
 
@@ -323,7 +322,7 @@ def test_no_more_than_a_mebibyte_of_a_sparse_map_is_read() -> None:
 
 
 def test_an_archive_of_too_many_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unwrap, "_MOST_MEMBERS", 10)
+    monkeypatch.setattr(files, "_MOST_MEMBERS", 10)
     with pytest.raises(tarfile.ReadError, match="more than 10 members"):
         list(read_tar(io.BytesIO(header(b"0", 0) * 20)))
 

@@ -6,7 +6,7 @@ import pytest
 
 from traceana.ingesters.readers import csv as lines
 from traceana.ingesters.readers.csv import Block
-from traceana.ingesters.readers.frames import LINE
+from traceana.ingesters.readers.reader import LINE
 
 
 @pytest.mark.parametrize(("height", "heights"), [(2, [2]), (3, [3]), (4, [3, 1]), (7, [3, 3, 1])])

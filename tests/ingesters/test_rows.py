@@ -15,9 +15,9 @@ from traceana.errors import SourceError
 from traceana.ingesters import files
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import list_csvs
-from traceana.ingesters.readers import frames
+from traceana.ingesters.readers import reader
 from traceana.ingesters.readers.csv import read_blocks
-from traceana.ingesters.readers.frames import LINE, FrameBlock
+from traceana.ingesters.readers.reader import LINE, FrameBlock
 
 COLUMNS = ["a", "b", "c"]
 KINDS: dict[str, Kind] = {"a": "text", "b": "text", "c": "text"}
@@ -84,14 +84,14 @@ def test_a_carriage_return_within_the_first_line_is_a_part_of_it() -> None:
 
 
 def test_items_of_several_blocks_keep_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "ROWS_A_BLOCK", 3)
+    monkeypatch.setattr(reader, "ROWS_A_BLOCK", 3)
     items = [(f"t{number}", number) for number in range(1, 9)]
 
     def parse(number: int) -> list[str | None] | str | bool:
         odd: dict[int, str | bool] = {2: "wrong", 5: "wrong", 6: False, 7: True}
         return odd[number] if number in odd else [str(number)]
 
-    blocks = list(frames.item_blocks(items, parse, {"n": "text"}))
+    blocks = list(reader.item_blocks(items, parse, {"n": "text"}))
     assert [block.first_line for block in blocks] == [1, 4, 7]
     assert [block.frame.rows() for block in blocks] == [
         [("1", 1), ("3", 3)],
@@ -108,32 +108,32 @@ def test_a_frame_that_cannot_be_read_has_one_reason(tmp_path: Path) -> None:
     pl.DataFrame({"a": range(100)}).write_parquet(path)
     failing = pl.scan_parquet(path).with_columns(pl.col("a").cast(pl.String).str.to_date("%Y"))
     with pytest.raises(SourceError, match=r"^x: damaged \(conversion from .*\); fetch it again$"):
-        list(frames.frame_blocks(failing, {}, "x"))
+        list(reader.frame_blocks(failing, {}, "x"))
 
 
 def test_numbers_and_booleans_of_a_frame_are_read_as_numbers() -> None:
     frame = pl.DataFrame({"n": [2, None], "flag": [True, False], "x": [0.5, float("nan")]})
-    cells = frames.FrameBlock(frame, dict.fromkeys(frame.columns, "number"), 5).cells
+    cells = reader.FrameBlock(frame, dict.fromkeys(frame.columns, "number"), 5).cells
     assert cells.rows() == [(2.0, 1.0, 0.5, 5), (None, 0.0, None, 6)]
     assert cells.dtypes[:3] == [pl.Float64] * 3
 
 
 def test_a_block_of_items_ends_after_the_longest_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "LONGEST_LINE", 10)
-    blocks = list(frames.item_blocks([("12345", 0)] * 8, lambda _: ["x"], {"n": "text"}))
+    monkeypatch.setattr(reader, "LONGEST_LINE", 10)
+    blocks = list(reader.item_blocks([("12345", 0)] * 8, lambda _: ["x"], {"n": "text"}))
     assert [block.frame.height for block in blocks] == [3, 3, 2]
-    (block,) = frames.item_blocks([("1", 0), ("2", 0)], lambda _: "wrong", {"n": "text"})
+    (block,) = reader.item_blocks([("1", 0), ("2", 0)], lambda _: "wrong", {"n": "text"})
     assert block.cells.schema == {"n": pl.String, LINE: pl.Int64}
     assert (block.cells.height, block.bad.height, block.not_applicable) == (0, 2, 0)
 
 
 def test_the_text_of_a_frame_is_its_used_cells() -> None:
     frame = pl.DataFrame({"a": ["1", None], "b": ["2", "x"], "c": [0.5, float("inf")]})
-    block = frames.FrameBlock(frame, {"a": "text", "b": "text", "c": "number"}, 7)
+    block = reader.FrameBlock(frame, {"a": "text", "b": "text", "c": "number"}, 7)
     assert block.not_applicable == 0
     assert block.text_of(pl.Series([7, 8])).to_list() == [
         '{"a":"1","b":"2","c":"0.5"}',
         '{"a":null,"b":"x","c":"inf"}',
     ]
-    finite = frames.FrameBlock(frame[:1], {"c": "number"}, 7)
+    finite = reader.FrameBlock(frame[:1], {"c": "number"}, 7)
     assert finite.text_of(pl.Series([7])).to_list() == ['{"c":0.5}']

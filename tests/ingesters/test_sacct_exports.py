@@ -16,7 +16,7 @@ from tests.ingesters.test_sacct import FIELDS, one, read, record, sacct, step
 from traceana.cli import app
 from traceana.errors import SourceError
 from traceana.ingesters import ingest
-from traceana.ingesters.readers.sacct_fields import expand_hosts, gpu_percent
+from traceana.ingesters.readers.sacct import expand_hosts, gpu_percent
 from traceana.store import open_store
 
 

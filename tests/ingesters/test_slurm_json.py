@@ -10,7 +10,7 @@ import pytest
 
 from traceana.errors import SourceError
 from traceana.ingesters import ingest
-from traceana.ingesters.readers import sacct_fields
+from traceana.ingesters.readers import sacct
 from traceana.store import open_store
 
 
@@ -167,7 +167,7 @@ def test_an_export_without_jobs(tmp_path: Path) -> None:
 def test_lists_of_nodes_beyond_the_limit_of_a_block_stay_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sacct_fields, "_MOST_OF_A_BLOCK", 3)
+    monkeypatch.setattr(sacct, "_MOST_OF_A_BLOCK", 3)
     jobs = [
         accounting(flat, lists=False, job_id=number, nodes=f"n{number}[1-2]") for number in range(3)
     ]

@@ -21,7 +21,7 @@ from traceana.cohorts.overlap import clip_jobs
 from traceana.errors import DataError
 from traceana.ingesters import ingest
 from traceana.ingesters.expressions import row_condition
-from traceana.ingesters.unwrap import SYNTHETIC_PREFIX
+from traceana.ingesters.files import SYNTHETIC_PREFIX
 from traceana.schema import get_table
 from traceana.store import Manifest, Store, TableManifest, open_store
 from traceana.store.manifest import SELECTED

@@ -26,7 +26,7 @@ from traceana.ingesters.parsing import (
     read_time,
 )
 from traceana.ingesters.readers.reader import Rows, open_reader
-from traceana.ingesters.readers.sacct_fields import expand_lists
+from traceana.ingesters.readers.sacct import expand_lists
 from traceana.schema import STATUSES, decisive_columns, get_rules, get_table
 
 KINDS: Final[tuple[Kind, ...]] = ("text", "time", "number")

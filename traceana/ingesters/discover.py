@@ -14,11 +14,18 @@ from traceana.catalog import Content, get_trace, load_catalog
 from traceana.errors import SourceError, TraceanaError
 from traceana.ingesters.compiled import Source, compile_mapping, open_source
 from traceana.ingesters.expressions import MissingColumnError
-from traceana.ingesters.files import LONGEST_HEAD, CsvFile, Listing, content_sha256, list_csvs
+from traceana.ingesters.files import (
+    LONGEST_HEAD,
+    SYNTHETIC_PREFIX,
+    CsvFile,
+    Listing,
+    content_sha256,
+    list_csvs,
+    plain,
+)
 from traceana.ingesters.mapping import Mapping
 from traceana.ingesters.readers.csv import csv_rows, read_header
 from traceana.ingesters.readers.reader import Reader, detect_reader, get_reader, readers
-from traceana.ingesters.unwrap import SYNTHETIC_PREFIX, plain
 
 _SHOWN = 120  # characters of a name
 _PLACES = 3  # in a message

@@ -29,10 +29,9 @@ from traceana.ingesters.build import (
     stored_kept,
 )
 from traceana.ingesters.compiled import CompiledMapping, Source, compile_mapping
-from traceana.ingesters.files import sha256_of
+from traceana.ingesters.files import plain, sha256_of
 from traceana.ingesters.mapping import Mapping, check_type
 from traceana.ingesters.reshape import RESHAPES
-from traceana.ingesters.unwrap import plain
 from traceana.schema import get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
 from traceana.store.manifest import MANIFEST, Capacity, Manifest, TableManifest, manifest_json

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.ingesters.readers.frames import LINE
+from traceana.ingesters.readers.reader import LINE
 
 
 @dataclass(frozen=True)

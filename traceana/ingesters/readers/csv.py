@@ -24,8 +24,7 @@ from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import CsvFile, read_ahead, whole_lines
 from traceana.ingesters.parsing import own_table
-from traceana.ingesters.readers.frames import BAD_LINES, LINE, FrameBlock
-from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
+from traceana.ingesters.readers.reader import BAD_LINES, LINE, FrameBlock, Reader, Rows, own_mapping
 
 _SEPARATORS: Final = ",;\t|"
 _RARE: Final = "\x1f\x01^~:# "  # of a first line that has none of the others

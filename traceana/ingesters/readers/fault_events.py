@@ -12,8 +12,7 @@ from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import CsvFile
 from traceana.ingesters.readers import csv, json, parquet
-from traceana.ingesters.readers.frames import LINE, FrameBlock, rows_of
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import LINE, FrameBlock, Reader, Rows, rows_of
 
 _FORMATS: Final = (parquet.READER, json.READER, json.LINES, csv.READER)
 _TYPE: Final = "event_type"

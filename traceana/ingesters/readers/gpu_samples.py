@@ -13,9 +13,17 @@ from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import CsvFile, beginning, first_lines
 from traceana.ingesters.parsing import own_table
-from traceana.ingesters.readers.frames import FrameBlock, Parsed, item_blocks, line_blocks, scaled
 from traceana.ingesters.readers.json import read_items
-from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
+from traceana.ingesters.readers.reader import (
+    FrameBlock,
+    Parsed,
+    Reader,
+    Rows,
+    item_blocks,
+    line_blocks,
+    own_mapping,
+    scaled,
+)
 
 _MAPPING: Final = own_mapping("gpu_samples")
 _COLUMNS: Final = ("machine", "gpu", "time", "utilization", "memory_gib", "power_w", "job")

@@ -19,8 +19,7 @@ from typing import IO, Any, Final, NamedTuple
 from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import LONGEST_LINE, CsvFile, first_lines, open_csv, text_lines
-from traceana.ingesters.readers.frames import FrameBlock, Parsed, item_blocks
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import FrameBlock, Parsed, Reader, Rows, item_blocks
 
 DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 """Reads numbers as they are written."""

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import CsvFile, beginning
-from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import read_items
-from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
+from traceana.ingesters.readers.reader import FrameBlock, Reader, Rows, own_mapping
 
 _TYPES: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("rank", "host"), pl.String()),

@@ -19,8 +19,14 @@ from pyarrow.parquet import ParquetFile
 from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import CsvFile
-from traceana.ingesters.readers.frames import ROWS_A_BLOCK, FrameBlock, frame_types, within_calendar
-from traceana.ingesters.readers.reader import Reader, Rows
+from traceana.ingesters.readers.reader import (
+    ROWS_A_BLOCK,
+    FrameBlock,
+    Reader,
+    Rows,
+    frame_types,
+    within_calendar,
+)
 
 _FAULTS: Final = (pa.ArrowException, PolarsError, PanicException, OSError, ValueError)
 

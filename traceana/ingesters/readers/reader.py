@@ -1,25 +1,224 @@
-"""What a reader of a file format is, and the readers there are; other packages add theirs."""
+"""What a reader of a file format is, its blocks of rows, and the readers there are."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import entry_points, version
 from importlib.resources import files
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import polars as pl
+import polars.selectors as cs
+from polars.exceptions import PanicException, PolarsError
 
 from traceana.errors import DataError, SourceError, TraceanaError
 from traceana.ingesters.expressions import Kind
-from traceana.ingesters.files import CsvFile
-from traceana.ingesters.readers.frames import FrameBlock, frame_blocks, frame_types
+from traceana.ingesters.files import LONGEST_LINE, CsvFile, text_lines
+
+LINE: Final = "\0line"
+"""Column with a row's line number in its file, counted from 1; no source has such a name."""
+
+SUBMISSION: Final = "\0submission"
+"""Column with a job's submission as text, in logs that use an id again."""
+
+BAD_LINES: Final = pl.Schema({"line": pl.Int64, "rule": pl.String, "text": pl.String})
+"""Columns of lines that are no rows: number, the rule that each breaks, and its text."""
+
+ROWS_A_BLOCK: Final = 1 << 17
+_MOST_DAYS: Final = 95_000_000  # 260,000 years
+Parsed: TypeAlias = "dict[str, str | None] | Sequence[str | None] | str | bool"
+"""Cells of an item by column or in the order of the columns; the rule that it breaks; False for one
+that belongs to no table; True for one that is not counted, such as a comment."""
+
+
+@dataclass(frozen=True)
+class FrameBlock:
+    """Some consecutive rows."""
+
+    frame: pl.DataFrame
+    """The rows; text is that of the source, other columns have their types."""
+    kinds: Mapping[str, Kind]
+    """How the columns that are used are read."""
+    first_line: int
+    """Number of the first row, counted from 1."""
+    texts: Callable[[pl.Series], pl.Series] | None = None
+    """Finds lines of the source by their numbers; None where the rows are a frame's."""
+    bad: pl.DataFrame = field(default_factory=BAD_LINES.to_frame)
+    header_lines: int = 0
+    not_utf8: bool = False
+    not_applicable: int = 0
+    """Rows of the source that are read and belong to no table, such as the steps of jobs."""
+    nulled: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """By field and rule, cells that the reader set to null."""
+
+    @property
+    def lines(self) -> int:
+        """How many rows it has, with the bad ones."""
+        return self.frame.height + self.bad.height
+
+    @cached_property
+    def cells(self) -> pl.DataFrame:
+        """The columns that are used, as text, numbers or times, and ``LINE``."""
+        columns = {name: _read(self.frame[name], kind) for name, kind in self.kinds.items()}
+        if LINE in self.frame.columns:
+            return pl.DataFrame({**columns, LINE: self.frame[LINE]})
+        lines = pl.int_range(self.first_line, self.first_line + self.frame.height, eager=True)
+        return pl.DataFrame({**columns, LINE: lines})
+
+    def text_of(self, lines: pl.Series, /) -> pl.Series:
+        """Return the rows as in the source; of a frame, the used cells as JSON."""
+        if self.texts is not None:
+            return self.texts(lines)
+        rows = self.frame.select(*self.kinds)[lines - self.first_line]
+        odd = [row.name for row in rows if row.dtype.is_float() and not row.is_finite().all()]
+        text = rows.with_columns(pl.col(odd).cast(pl.String))
+        return text.select(pl.struct(pl.all()).struct.json_encode()).to_series()
+
+    def occasions(self, lines: pl.Series, /) -> pl.Series | None:
+        """Return when jobs were submitted, where ids are used again."""
+        if SUBMISSION not in self.frame.columns:
+            return None
+        return rows_of(self.frame, lines)[SUBMISSION]
+
+
+def rows_of(frame: pl.DataFrame, lines: pl.Series, /) -> pl.DataFrame:
+    """Return the rows of some lines."""
+    return lines.alias(LINE).to_frame().join(frame, on=LINE, maintain_order="left")
+
+
+def texts_of(texts: pl.Series, first: int, /) -> Callable[[pl.Series], pl.Series]:
+    """Return what finds the text of lines by their numbers."""
+    return lambda lines: texts.gather(lines - first)
+
+
+def item_blocks(
+    items: Iterable[tuple[str, Any]], parse: Callable[[Any], Parsed], kinds: Mapping[str, Kind], /
+) -> Iterator[FrameBlock]:
+    """Read items, each given with its text, in blocks of rows, by what `parse` returns of each."""
+    given, first = iter(items), 1
+    while True:
+        texts, lines, rows, wrong, rules = list[str](), list[int](), [], list[int](), list[str]()
+        beside = size = 0
+        for number, (text, item) in enumerate(given, first):
+            texts.append(text)
+            size += len(text)
+            row = parse(item)
+            if isinstance(row, dict):
+                row = [*map(row.get, kinds)]
+                size += sum(map(len, filter(None, row)))  # hosts are more than their list
+            if isinstance(row, str):
+                wrong.append(number)
+                rules.append(row)
+            elif not isinstance(row, bool):
+                lines.append(number)
+                rows.append(row)
+            else:
+                beside += not row
+            if len(texts) == ROWS_A_BLOCK or size > LONGEST_LINE:
+                break
+        if not texts:
+            return
+        cells = zip(*rows, strict=True) if rows else [()] * len(kinds)
+        columns = {name: _texts(name, values) for name, values in zip(kinds, cells, strict=True)}
+        source = _texts("text", texts)
+        place = pl.Series("line", wrong, pl.Int64)
+        bad = [place, pl.Series("rule", rules, pl.String), source.gather(place - first)]
+        yield FrameBlock(
+            pl.DataFrame({**columns, LINE: pl.Series(lines, dtype=pl.Int64)}),
+            kinds,
+            first,
+            texts_of(source, first),
+            pl.DataFrame(bad),
+            not_applicable=beside,
+        )
+        first += len(texts)
+
+
+def line_blocks(
+    file: CsvFile, parse: Callable[[str], Parsed], kinds: Mapping[str, Kind], /
+) -> Iterator[FrameBlock]:
+    """Read the lines of a text file in blocks of rows, as :func:`item_blocks` does."""
+    return item_blocks(((line, line) for line in text_lines(file)), parse, kinds)
+
+
+def _texts(name: str, values: Sequence[str | None]) -> pl.Series:
+    try:
+        return pl.Series(name, values, pl.String)
+    except UnicodeEncodeError:  # JSON may name half a character
+        whole = [value and value.encode(errors="backslashreplace").decode() for value in values]
+        return pl.Series(name, whole, pl.String)
+
+
+def frame_blocks(
+    frame: pl.LazyFrame, kinds: Mapping[str, Kind], /, where: str
+) -> Iterator[FrameBlock]:
+    """Split the columns of a frame that are used into blocks."""
+    used = within_calendar(frame.select(*kinds) if kinds else frame)
+    start = 0
+    while True:
+        try:
+            part = used.slice(start, ROWS_A_BLOCK).collect()
+        except (PolarsError, PanicException) as error:
+            # the text of a panic differs from run to run
+            panic = isinstance(error, PanicException)
+            reason = "it cannot be decoded" if panic else str(error).splitlines()[0]
+            raise SourceError(f"{where}: damaged ({reason}); fetch it again") from error
+        if not part.height:
+            return
+        yield FrameBlock(part, kinds, start + 1)
+        start += part.height
+
+
+def within_calendar(frame: pl.LazyFrame, /) -> pl.LazyFrame:
+    """Limit times to those that Polars can write as text, far beyond what a table may have."""
+    ends = [pl.lit(days, pl.Int32).cast(pl.Date) for days in (-_MOST_DAYS, _MOST_DAYS)]
+    return frame.with_columns((cs.date() | cs.datetime(("us", "ms"))).clip(*ends))
+
+
+def frame_types(frame: pl.LazyFrame, /) -> dict[str, pl.DataType]:
+    """Return the columns that can be read, with their types; categories are text."""
+    return {
+        name: pl.String() if dtype in (pl.Categorical, pl.Enum, pl.Null, pl.Boolean) else dtype
+        for name, dtype in frame.collect_schema().items()
+        if not dtype.is_nested() and dtype not in (pl.Object, pl.Binary) and "\0" not in name
+    }
+
+
+def _read(column: pl.Series, kind: Kind) -> pl.Series:
+    """Return a column as text, as numbers, or as it is where it holds times."""
+    dtype = column.dtype
+    if kind == "number" and (dtype.is_numeric() or dtype == pl.Boolean):
+        return column.cast(pl.Float64).fill_nan(None)
+    if kind != "text" and dtype == pl.Time:
+        raise DataError(f"column {column.name!r} has times of day without a date; join the date")
+    if kind == "number" and dtype.is_temporal():
+        form = "duration" if dtype == pl.Duration else "time"
+        raise DataError(
+            f"column {column.name!r} has type {dtype.base_type()}, not a number; write "
+            f"{{ {form} = {column.name!r} }}"
+        )
+    if kind == "time" and dtype.is_temporal():
+        return column
+    if dtype.is_float():
+        column = column.fill_nan(None)
+    text = column.dt.to_string("iso") if dtype == pl.Duration else column.cast(pl.String)
+    return text.to_frame().select(pl.when(pl.first() != "").then(pl.first())).to_series()
+
+
+def scaled(value: str, factor: float, divisor: float = 1.0, /) -> str:
+    """Return a number times a factor; what is none stays, and is rejected."""
+    try:
+        return repr(float(value) * factor / divisor)
+    except ValueError:
+        return value
+
 
 _LONGEST: Final = 300  # characters of an error
 GROUP: Final = "traceana.readers"

@@ -14,7 +14,7 @@ from traceana.errors import SourceError
 from traceana.ingesters.files import CsvFile, beginning, first_lines, whole_lines
 from traceana.ingesters.parsing import own_table, read_duration
 from traceana.ingesters.readers.csv import Block
-from traceana.ingesters.readers.frames import BAD_LINES, LINE
+from traceana.ingesters.readers.reader import BAD_LINES, LINE
 
 _UNIT_SEPARATOR: Final = b"\x1f"  # replaces a separator of several bytes
 _END: Final = "\0end"  # the column after the last separator, which --parsable prints

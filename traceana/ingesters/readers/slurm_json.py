@@ -13,11 +13,9 @@ import polars as pl
 from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import CsvFile, beginning
-from traceana.ingesters.readers.frames import FrameBlock
 from traceana.ingesters.readers.json import array_blocks
-from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
-from traceana.ingesters.readers.sacct import as_jobs
-from traceana.ingesters.readers.sacct_fields import FIELDS, NO_NODE, REQUEUED, TYPES, USED
+from traceana.ingesters.readers.reader import FrameBlock, Reader, Rows, own_mapping
+from traceana.ingesters.readers.sacct import FIELDS, NO_NODE, REQUEUED, TYPES, USED, as_jobs
 
 _BEGINNING: Final = 1 << 20
 _PER_CPU: Final = 1 << 63  # a flag of Slurm 21 in the memory requested

@@ -11,8 +11,7 @@ from typing import Any, Final
 from traceana.errors import SourceError
 from traceana.ingesters.files import CsvFile, first_lines
 from traceana.ingesters.parsing import own_table
-from traceana.ingesters.readers.frames import Parsed, line_blocks
-from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
+from traceana.ingesters.readers.reader import Parsed, Reader, Rows, line_blocks, own_mapping
 
 _FIELDS: Final[list[str]] = own_table("formats")["swf"]["fields"].split()
 _COLUMNS: Final = (*_FIELDS, "unix_start")

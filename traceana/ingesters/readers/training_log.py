@@ -12,8 +12,15 @@ from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import CsvFile, beginning, text_lines
 from traceana.ingesters.parsing import own_table
-from traceana.ingesters.readers.frames import FrameBlock, Parsed, item_blocks, scaled
-from traceana.ingesters.readers.reader import Reader, Rows, own_mapping
+from traceana.ingesters.readers.reader import (
+    FrameBlock,
+    Parsed,
+    Reader,
+    Rows,
+    item_blocks,
+    own_mapping,
+    scaled,
+)
 
 _SUFFIXES: Final = (".log", ".txt", ".out", ".err", ".output")
 """Ends of the names of logs."""
