@@ -223,9 +223,8 @@ def form_cohort(trace: Trace, /, *, end_imputation: str = "drop") -> Cohort:
     )
     if of_jobs or not of_tasks:
         return trace.cached(("cohort of jobs",), lambda: _jobs(trace), on_disk=False)
-    if end_imputation != "drop":  # one section only
-        return _tasks(trace, end_imputation)
-    return trace.cached(("cohort of tasks",), lambda: _tasks(trace, "drop"), on_disk=False)
+    key = ("cohort of tasks", end_imputation)
+    return trace.cached(key, lambda: _tasks(trace, end_imputation), on_disk=False)
 
 
 def task_title(trace: Trace, /) -> str:

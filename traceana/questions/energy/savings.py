@@ -208,12 +208,13 @@ def energy_savings(
         folds = _partition_runs(open_to["both"], stream) if len(open_to["both"]) else {}
         for objective, column in _OBJECTIVES.items():
             least = _best(open_to["baseline"], column).get(column)
+            noise = _noise_of_epochs(open_to["both"], column) if folds else (0.0, 0)
             for choice in _CHOICES:
                 row: dict[str, Any] = _best(open_to[choice], column)
                 row["ratio"] = row[column] / least if row and least else None
                 row |= {"gpu": gpu, "dataset": dataset, "target": default and default.target}
                 row |= {"objective": objective, "choice": choice}
-                rows.append(row | _interval(open_to, choice, column, folds, note))
+                rows.append(row | _interval(open_to, choice, column, (folds, noise), note))
     return pl.DataFrame(rows, schema=schema_of(EnergySavings))
 
 
@@ -250,10 +251,18 @@ def _open_configurations(
 
 
 def _interval(
-    open_to: dict[str, pl.DataFrame], choice: str, column: str, folds: Folds, note: str | None
+    open_to: dict[str, pl.DataFrame],
+    choice: str,
+    column: str,
+    spread: tuple[Folds, tuple[float, int]],
+    note: str | None,
 ) -> dict[str, object]:
-    """Return the held-out ratio, its interval, and the note with why there is none."""
+    """Return the held-out ratio, its interval, and the note with why there is none.
+
+    `spread` is what varies: the runs by batch size, and the noise of the epochs' energy.
+    """
     among, baseline = open_to[choice], open_to["baseline"]
+    folds, noise = spread
     if among.is_empty() or baseline.is_empty():
         return {"note": note}
     best, default = (int(_best(part, column)["batch_size"]) for part in (among, baseline))
@@ -273,7 +282,6 @@ def _interval(
                 others = among.filter(pl.col("batch_size") != default)
                 other = int(_best(others, column)["batch_size"])
             fewest = min(len(folds[best].epochs), len(folds[default].epochs))
-            noise = _noise_of_epochs(open_to["both"], column)
             values, why = _ends(ratio, folds[other], folds[default], fewest, noise)
         values["ratio_held_out"] = ratio
     not_held = left_out and f"batch size {left_out} trained once: not held out"
@@ -332,12 +340,12 @@ def _held_out_ratio(
     def per_epoch(energy: pl.DataFrame) -> dict[int, tuple[float, float]]:
         """Return the expected and the measured cost of the power limit that is expected best."""
         costs: dict[int, tuple[float, float]] = {}
-        for (size,), ordered in energy.sort("power_limit_w").group_by(
-            "batch_size", maintain_order=True
-        ):
+        ordered = energy.sort("batch_size", "power_limit_w")
+        sizes, limits, cost = ordered.select("batch_size", "power_limit_w", column).to_numpy().T
+        for size in np.unique(sizes).astype(int).tolist():
             if len(folds[size].epochs) > 1:
-                measured = ordered[column].to_numpy() / folds[size].epochs.mean()
-                expected = _from_other_limits(ordered["power_limit_w"].to_numpy(), measured)
+                measured = cost[sizes == size] / folds[size].epochs.mean()
+                expected = _from_other_limits(limits[sizes == size], measured)
                 best = int(np.argmin(expected))
                 costs[size] = float(expected[best]), float(measured[best])
         return costs

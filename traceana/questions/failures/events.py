@@ -236,6 +236,8 @@ def count_events(
     if columns.entry is None:
         return counts
     entries = _count_entries(timed, cells, columns.entry, columns.runtime)
+    if entries.is_empty():
+        return counts
     both = pl.concat([counts, entries], how="diagonal_relaxed")
     summed = both.group_by(cells).agg(pl.col("n", *events, "late").sum())
     return summed.sort(cells, nulls_last=True)

@@ -57,7 +57,7 @@ class PruningThompson:
         arms = len(self._arms)
         # the reference implementation draws an order for arms not tried twice: none is left,
         # and as many numbers as choice(arms, arms, replace=False) takes from the stream are drawn
-        self._rng.integers(2, size=2 * arms - 2)
+        self._rng.bit_generator.random_raw(arms - 1, output=False)
         draws = self._rng.standard_normal(arms).tolist()
         sampled = [
             self._costs[arm].mean - self._costs[arm].error * draw
