@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from importlib.metadata import version
+from pathlib import Path
+from traceback import extract_tb
 from typing import Final
 
 _LONGEST: Final = 1000  # characters of a line
+_LONGEST_REASON: Final = 300
 
 
 def did_you_mean(name: str, words: Iterable[str], /, *, shown: Callable[[str], str] = str) -> str:
@@ -31,6 +35,30 @@ def did_you_mean(name: str, words: Iterable[str], /, *, shown: Callable[[str], s
         close += [other for other in names if meant in other and other not in close]
     close = [shown(names[other]) for other in close[:3]]
     return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+def ask_for_report(name: str, error: BaseException, /) -> str:
+    """Return a sentence with what a bug report needs of an error that is a fault of traceana.
+
+    Examples
+    --------
+    >>> from traceana.errors import ask_for_report
+    >>> try:
+    ...     {}["gpus"]
+    ... except KeyError as error:
+    ...     ask_for_report("reader mine", error)
+    ...
+    "Please report it with these words: traceana ..., reader mine, KeyError in ...: 'gpus'"
+    """
+    *_, at = frames = extract_tb(error.__traceback__)
+    own = [one for one in frames if Path(__file__).parent in Path(one.filename).parents][-1:]
+    places = dict.fromkeys(f"{Path(one.filename).name}:{one.lineno}" for one in (at, *own))
+    # the text of an error of the operating system has a path of this machine
+    reason = getattr(error, "strerror", None) or (str(error).splitlines() or [""])[0]
+    return (
+        f"Please report it with these words: traceana {version('traceana')}, {name}, "
+        f"{type(error).__name__} in {' from '.join(places)}: {reason[:_LONGEST_REASON]}"
+    )
 
 
 class TraceanaError(Exception):

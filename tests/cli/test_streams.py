@@ -21,7 +21,7 @@ from tests.cli.command import run_command
 from tests.ingesters.conftest import worker_times
 from traceana.catalog import fetch
 from traceana.cli.output import Stream, printable, show_steps, write_frame
-from traceana.errors import CatalogError, StoreError
+from traceana.errors import CatalogError, StoreError, ask_for_report
 from traceana.exchange import export_tables
 from traceana.ingesters import add_table, ingest
 from traceana.report import build_report
@@ -324,3 +324,24 @@ def test_a_lack_of_memory_or_threads_is_one_line(
     done = run_command("traces")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("traceana: out of memory or threads, or a fault of Polars (")
+
+
+def test_a_fault_is_one_line_for_a_bug_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr("traceana.cli.app", fail)
+    done = run_command("traces")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert re.fullmatch(
+        r"traceana: the command could not be completed\. Please report it with these words: "
+        r"traceana [\w.]+, command traces, IndexError in test_streams\.py:\d+ from "
+        r"__init__\.py:\d+: list index out of range\n",
+        done.stderr,
+    )
+
+
+def test_words_for_a_bug_report_have_no_path() -> None:
+    with pytest.raises(OSError, match="nowhere") as error:
+        Path("/nowhere/ann").read_text()
+    assert ask_for_report("x", error.value).endswith(": No such file or directory")

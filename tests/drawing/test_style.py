@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from contextlib import AbstractContextManager
 from threading import Thread
 from typing import Any, cast
 
@@ -20,8 +21,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
-from traceana.drawing.style import palette, shade
-from traceana.figures import figures, plot_concentration, plot_interarrivals, use_style
+from traceana.drawing.style import palette, shade, use_paper_colors
+from traceana.figures import figures, plot_concentration, plot_interarrivals, use_style, use_width
 
 MAP_ENDS = {"#053061", "#67001f"}
 """Ends of the color bar of straggler maps, whose colors are those of its cells."""
@@ -57,8 +58,11 @@ def test_a_parameter_that_the_user_set_wins_unless_the_house_style_is_alone() ->
     assert matplotlib.rcParams["font.size"] == 10
 
 
-def test_a_thread_that_draws_has_the_parameters_to_itself() -> None:
-    with use_style(alone=True):
+@pytest.mark.parametrize("context", [use_style(alone=True), use_width(6.5), use_paper_colors()])
+def test_a_thread_that_draws_has_the_parameters_to_itself(
+    context: AbstractContextManager[None],
+) -> None:
+    with context:
         waits = Thread(target=plot_concentration, args=(LORENZ,))
         waits.start()
         waits.join(0.2)

@@ -13,15 +13,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import filelock
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from polars.exceptions import PanicException
 
 from tests.ingesters.conftest import itp_archive, itp_csv, tar_gz, worker_rows, worker_times
 from traceana.errors import SourceError, StoreError
-from traceana.ingesters import IngestError, ingest, plan
+from traceana.ingesters import IngestError, ingest, ingestion, plan
 from traceana.schema import TABLES, describe_table, schema_version
 from traceana.store import open_store
 
@@ -309,6 +311,24 @@ def test_a_wrong_file_is_a_failure_of_its_own_trace(write: Write, tmp_path: Path
         ingest(folder, store=tmp_path / "store")
     assert [entry.trace for entry in error.value.ledger.entries] == ["microsoft-itp-2021"]
     assert [trace for trace, _ in error.value.ledger.failures] == ["alibaba-minibatch-2020"]
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, PanicException])
+def test_a_fault_in_one_trace_comes_after_the_others_are_ingested(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    one = plan.ingest_plan
+
+    def fail(made: plan.Plan, *given: Any) -> Any:
+        if made.trace == "alibaba-minibatch-2020":
+            raise kind("boom")
+        return one(made, *given)
+
+    monkeypatch.setattr(ingestion, "ingest_plan", fail)
+    write("cluster01.csv", itp_csv(1))
+    with pytest.raises(kind):
+        ingest(write("job_1_norm.csv", worker_times()), store=tmp_path / "store")
+    assert open_store(tmp_path / "store").traces() == ["microsoft-itp-2021"]
 
 
 def test_a_file_that_is_not_recognized_has_the_command_that_maps_it(tmp_path: Path) -> None:

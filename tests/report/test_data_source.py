@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
+from polars.exceptions import PanicException
 
 from tests.report.reader import read_page, section
 from traceana.cli import main
@@ -156,12 +157,17 @@ def test_a_fault_in_a_section_is_told_in_its_place(
         assert found.count("division by zero") == 1
 
 
+def panic(*_: object, **__: object) -> Any:
+    raise PanicException("index out of bounds")
+
+
+@pytest.mark.parametrize("fault", [fail, panic])
 def test_a_fault_in_a_section_costs_that_section_alone(
-    store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, nowhere: Path, monkeypatch: pytest.MonkeyPatch, fault: Any
 ) -> None:
     # the appendix is built as well
     chosen = tuple(
-        replace(one, build=fail) if one.id == "variation" else one
+        replace(one, build=fault) if one.id == "variation" else one
         for one in sections()
         if one.id in ("variation", "traces", "provenance")
     )
@@ -180,6 +186,9 @@ def test_a_fault_in_a_figure_costs_that_figure_alone(
 ) -> None:
     context = open_context(find_data_source(store.path))
     for figure in figures():
+        content = Content((), (Gallery((Drawing(figure, None, None, "key", "A figure"),)),))
+        monkeypatch.setitem(registry._ENTRIES, figure, FigureEntry(panic, "", ""))
+        assert "PanicException" in draw_content(content, context).failed
         monkeypatch.setitem(registry._ENTRIES, figure, FigureEntry(fail, "", ""))
         picture = Drawing(figure, None, None, "key", "A figure")
         content = Content(("A finding",), (Gallery((picture,)), Text("after")))

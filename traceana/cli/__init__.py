@@ -23,7 +23,7 @@ import typer.core
 from traceana.cli import claims, compare, figures, ingest, reliability, report, simulate, stores
 from traceana.cli.options import TYPED, described
 from traceana.cli.output import ReaderGoneError, guard_streams
-from traceana.errors import TraceanaError
+from traceana.errors import TraceanaError, ask_for_report
 
 
 class _Group(typer.core.TyperGroup):
@@ -158,7 +158,10 @@ def main() -> None:
         _fail(f"{error.filename or 'error'}: {error.strerror or error}")
     except BaseException as error:  # a panic of Polars is no Exception
         _fail_of_engine(error)
-        raise
+        if not isinstance(error, Exception) or sys.flags.dev_mode:
+            raise
+        words = ask_for_report(f"command {' '.join(sys.argv[1:2])}", error)
+        _fail(f"the command could not be completed. {words}", status=1)
 
 
 def _fail_of_engine(error: BaseException) -> None:
@@ -176,7 +179,7 @@ def _terminate(number: int, _: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, status: int = 2) -> NoReturn:
     with suppress(ReaderGoneError, TraceanaError):
         sys.stderr.write(f"traceana: {message}\n")
-    raise SystemExit(2)
+    raise SystemExit(status)

@@ -41,7 +41,8 @@ def use_style(*, alone: bool = False) -> Iterator[None]:
     """Return a context in which matplotlib draws and saves in traceana's style.
 
     Parameters the user has set, in a matplotlibrc or with a style such as dark_background, stay
-    as they are, unless `alone`, as on the report's page.
+    as they are, unless `alone`, as on the report's page. One thread draws at a time: others wait
+    until the context ends, so start no threads that draw within it.
 
     Examples
     --------
@@ -71,10 +72,11 @@ def follow_axes(ax: Axes | None, /) -> AbstractContextManager[None]:
     return nullcontext() if ax is None else rc_context({"text.color": shade(ax)})
 
 
-def use_width(width_in: float | None, /) -> AbstractContextManager[None]:
+@contextmanager
+def use_width(width_in: float | None, /) -> Iterator[None]:
     """Return a context in which new figures have this width.
 
-    None is the width of the style.
+    None is the width of the style. Other threads wait, as for :func:`use_style`.
 
     Examples
     --------
@@ -85,10 +87,9 @@ def use_width(width_in: float | None, /) -> AbstractContextManager[None]:
     ...
     6.5
     """
-    if width_in is None:
-        return nullcontext()
-    height_in = max(1.0, width_in / WIDTH_IN) * _HEIGHT_IN
-    return rc_context({"figure.figsize": (width_in, height_in)})
+    size = (width_in, max(1.0, width_in / WIDTH_IN) * _HEIGHT_IN) if width_in else None
+    with _DRAWING, rc_context({"figure.figsize": size} if size else None):
+        yield
 
 
 _PAPER: Final[dict[str, _Style]] = {
@@ -101,10 +102,12 @@ _PAPER: Final[dict[str, _Style]] = {
 """Colors that differ in gray, CIE lightness 5, 48, 63, 30 and 76, and the style of their lines."""
 
 
-def use_paper_colors() -> AbstractContextManager[None]:
+@contextmanager
+def use_paper_colors() -> Iterator[None]:
     """Return a context in which figures are drawn in colors that differ when printed in gray."""
     again = cycler(linestyle=["-"] * len(_PAPER) + [(0, (6, 1.5, 1, 1.5, 1, 1.5))] * len(_PAPER))
-    return rc_context({"axes.prop_cycle": cycler(color=[*_PAPER, *_PAPER]) + again})
+    with _DRAWING, rc_context({"axes.prop_cycle": cycler(color=[*_PAPER, *_PAPER]) + again}):
+        yield
 
 
 def adapt_to_paper(figure: Figure, /) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import filelock
 import polars as pl
 from platformdirs import user_cache_path
+from polars.exceptions import PanicException
 
 from traceana.catalog import get_trace
 from traceana.errors import DataError, SourceError, StoreError, TraceanaError
@@ -233,13 +234,13 @@ def _ingest_found(
 ) -> Ledger:
     failed = dict(discovery.failures)
     ledgers: list[Ledger] = []
-    errors: dict[str, Exception] = {}
+    errors: dict[str, BaseException] = {}
     for name, plan in plans.items():
         if name in failed or not plan.sources:
             continue
         try:
             ledgers.append(ingest_plan(plan, folder, progress))
-        except Exception as error:  # noqa: BLE001  raised below, when the others are ingested
+        except (Exception, PanicException) as error:  # noqa: BLE001  raised when all are ingested
             errors[name] = error
     for fault in errors.values():
         if not isinstance(fault, TraceanaError):

@@ -12,16 +12,15 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
 from dataclasses import replace
-from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
-from traceback import extract_tb
 from typing import Final
 
 import polars as pl
+from polars.exceptions import PanicException
 
-from traceana.errors import DataError, StoreError, TraceanaError
+from traceana.errors import DataError, StoreError, TraceanaError, ask_for_report
 from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Table, Text
 from traceana.page.context import Context
 from traceana.page.section import Section, sections
@@ -32,7 +31,6 @@ from traceana.tables.display import csv_text
 from traceana.tables.result import Result
 
 SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
-_LONGEST: Final = 300  # characters of an error
 _MOST_WORKERS: Final = 4
 """More would wait for the longest section, and each takes some 300 MB."""
 _opened: list[Context] = []
@@ -143,7 +141,7 @@ def _build(section: Section, context: Context) -> Content:
         content = draw_content(section.content(context), context)
     except (StoreError, MemoryError):
         raise
-    except Exception as error:  # noqa: BLE001  a fault of ours costs its section alone
+    except (Exception, PanicException) as error:  # noqa: BLE001  costs its section alone
         context.check_unchanged()
         return Content(failed=_fault("This section", f"section {section.id}", error))
     context.check_unchanged()
@@ -154,13 +152,7 @@ def _build(section: Section, context: Context) -> Content:
 
 def _fault(noun: str, name: str, error: BaseException) -> str:
     """Return that a part could not be computed, with what a bug report needs."""
-    at = extract_tb(error.__traceback__)[-1]
-    reason = (str(error).splitlines() or [""])[0][:_LONGEST]
-    place = f"{Path(at.filename).name}:{at.lineno}"
-    return (
-        f"{noun} could not be computed. Please report it with these words: traceana "
-        f"{version('traceana')}, {name}, {type(error).__name__} in {place}: {reason}"
-    )
+    return f"{noun} could not be computed. {ask_for_report(name, error)}"
 
 
 def section_key(context: Context, section: Section, /) -> str:
@@ -195,7 +187,7 @@ def draw_content(content: Content, context: Context, /) -> Content:
                 pictures.append(_picture(picture, context))
             except (StoreError, MemoryError):
                 raise
-            except Exception as error:  # noqa: BLE001  as in a section
+            except (Exception, PanicException) as error:  # noqa: BLE001  as in a section
                 yield Text(f"{picture.about}: not drawn: {error}.")
                 cause = error.__cause__ if isinstance(error, DataError) else error
                 if cause is not None:

@@ -8,17 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from importlib.resources import files
-from pathlib import Path
-from traceback import extract_tb
 from typing import Any, Final, TypeAlias
 
 import polars as pl
 import polars.selectors as cs
 from polars.exceptions import PanicException, PolarsError
 
-from traceana.errors import DataError, SourceError, TraceanaError
+from traceana.errors import DataError, SourceError, TraceanaError, ask_for_report
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import LONGEST_LINE, CsvFile, text_lines
 
@@ -220,7 +218,6 @@ def scaled(value: str, factor: float, divisor: float = 1.0, /) -> str:
         return value
 
 
-_LONGEST: Final = 300  # characters of an error
 GROUP: Final = "traceana.readers"
 """Group of entry points under which another package registers a :class:`Reader`."""
 
@@ -307,13 +304,8 @@ def _naming(reader: str, where: str) -> Iterator[None]:
     except (TraceanaError, OSError, MemoryError):
         raise
     except Exception as error:
-        at = extract_tb(error.__traceback__)[-1]
-        reason = (str(error).splitlines() or [""])[0][:_LONGEST]
-        raise SourceError(
-            f"{where}: it could not be read. Please report it with these words: traceana "
-            f"{version('traceana')}, reader {reader}, {type(error).__name__} in "
-            f"{Path(at.filename).name}:{at.lineno}: {reason}"
-        ) from error
+        words = ask_for_report(f"reader {reader}", error)
+        raise SourceError(f"{where}: it could not be read. {words}") from error
 
 
 def frame_rows(frame: pl.LazyFrame, where: str, /) -> Rows:
