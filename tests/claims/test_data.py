@@ -94,6 +94,19 @@ def test_a_trace_that_lacks_a_file_is_not_whole(tmp_path: Path) -> None:
     assert set(verdicts(results).values()) == {"untested"}
 
 
+def test_result_files_of_a_job_that_is_missing_refute_nothing(
+    real_data: Path, tmp_path: Path
+) -> None:
+    folder = real_data / "bytedance-stragglers-2025"
+    ingest(folder / "trace-ST.parquet", store=tmp_path / "store")
+    table = check_claims(open_store(tmp_path / "store"), paper="bytedance-stragglers").table
+    assert table.filter(verdict="differs").is_empty()
+    told = dict(table.select("id", "reason").rows())
+    missing = "not among the jobs of bytedance-stragglers-2025/operations: AR"
+    assert told["bytedance-all-kind-by-step"] == missing
+    assert table.filter(id="bytedance-s-st")["verdict"].item() == "reproduced"
+
+
 def test_other_rows_than_the_published_ones_refute_nothing(tmp_path: Path) -> None:
     results = check_claims(itp_store(tmp_path), paper="microsoft-itp-2021")
     assert set(verdicts(results).values()) == {"untested"}

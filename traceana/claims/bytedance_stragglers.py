@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, decide, not_testable, untested
+from traceana.claims.claim import Claim, Judgement, decide, not_testable, span, untested
 from traceana.errors import DataError
 from traceana.questions.operations.analyze import job_names, operations_of
 from traceana.questions.stragglers.analyze import straggler_attributes
@@ -15,7 +15,6 @@ from traceana.simulate.operations.replay import decompose, replay_model, slowest
 from traceana.simulate.operations.run import prepare
 from traceana.store import Store, Trace
 
-_JOBS: Final = ("AR", "ST")
 _GROUPINGS: Final = ("kind", "stage", "dp_rank")
 _RELATIVE: Final = 1e-6
 _KEY: Final = ["job", "family", "group", "step"]
@@ -111,14 +110,15 @@ def family(store: Store, claim: Claim) -> Judgement:
     )
     if published.height != claim.numbers:
         raise DataError(f"{claim.id}: {published.height} numbers are published")
+    numbers = _of_store(store, claim)
+    absent = set(published["job"]) - set(numbers["job"])
+    if absent:
+        return untested(f"not among the jobs of {claim.needs[0]}: {', '.join(sorted(absent))}")
     both = published.join(
-        _of_store(store, claim), on=_KEY, how="left", suffix="_here", nulls_equal=True
+        numbers, on=_KEY, how="left", suffix="_here", nulls_equal=True
     ).with_columns(difference=(pl.col("value_here") / pl.col("value") - 1).abs())
-    table = both.drop_nulls("value_here")
-    if table.is_empty():
-        return untested(f"{' and '.join(_JOBS)} are not among the jobs of {claim.needs[0]}")
-    equal = table.filter(pl.col("difference") <= _RELATIVE).height
-    largest = float(table["difference"].to_numpy().max())
+    equal = both.filter(pl.col("difference") <= _RELATIVE).height
+    largest = span(both["difference"])[1]
     return decide(
         holds=equal == both.height,
         measured=f"{equal:,} of {both.height:,} equal to 1e-6, the largest relative difference "
