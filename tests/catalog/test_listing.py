@@ -24,6 +24,7 @@ def test_one_row_a_trace_with_what_it_takes_to_choose() -> None:
     }
     assert traces["trace"].to_list() == [
         "acme-2023",
+        "alibaba-dlrm-2025",
         "alibaba-minibatch-2020",
         "alibaba-openb-2023",
         "alibaba-pai-2020",

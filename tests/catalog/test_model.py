@@ -36,6 +36,7 @@ TABLES_OF = {
     "elasticflow-2023": {"jobs", "training_plans"},
     "microsoft-itp-2021": {"jobs"},
     "acme-2023": {"jobs"},
+    "alibaba-dlrm-2025": {"jobs"},
     "alibaba-spot-2026": {"jobs", "machines"},
     "bytedance-stragglers-2025": {"operations", "worker_samples"},
     "helios-2020": {"jobs"},

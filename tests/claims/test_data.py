@@ -428,6 +428,37 @@ def test_an_unknown_paper(tmp_path: Path) -> None:
         check_claims(Store(tmp_path), paper="zues")
 
 
+def test_instances_of_recommendation_models_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(papers, "_WHOLE", 0)  # rows of a test are not the published ones
+    header = (
+        "instance_sn,role,app_name,cpu_request,cpu_limit,gpu_request,gpu_limit,rdma_request,"
+        "rdma_limit,memory_request,memory_limit,disk_request,disk_limit,max_instance_per_node,"
+        "creation_time,scheduled_time,deletion_time"
+    )
+    lines = [  # app_0 has 72 cores for 3 GPUs, app_1 no GPU, app_2 8 cores for 1 GPU
+        header,
+        "instance_1,HN,app_0,12,12,1,1,25,25,120.0,120.0,680.0,800.0,8,,,",
+        "instance_2,CN,app_0,36,36,0,0,25,25,120.0,120.0,680.0,800.0,-1,,,90.0",
+        "instance_3,HN,app_0,24,24,2,2,25,25,120.0,120.0,680.0,800.0,8,5.0,7.0,",
+        "instance_4,CN,app_1,64,64,0,0,1,1,320.0,320.0,255.0,300.0,-1,10.0,11.0,20.0",
+        "instance_5,HN,app_2,8,8,1,1,25,25,32.0,32.0,85.0,100.0,2,10.0,12.0,30.0",
+    ]
+    (tmp_path / "disaggregated_DLRM_trace.csv").write_text("\n".join(lines) + "\n")
+    (entry,) = ingest(tmp_path / "disaggregated_DLRM_trace.csv", store=tmp_path / "store").entries
+    assert (entry.rows_kept, entry.rows_rejected) == (5, 0)
+    table = check_claims(open_store(tmp_path / "store"), paper="prism").table
+    assert dict(table.select("id", "measured").rows()) == {
+        "prism-services": "3",
+        "prism-instances": "5",
+        "prism-cpu-nodes": "2",
+        "prism-gpu-nodes": "3",
+        "prism-cpus": "50.0 % of 2 services",
+    }
+    assert set(table["verdict"]) == {"untested"}
+
+
 def test_claims_name_their_paper_and_tables() -> None:
     for name, paper in PAPERS.items():
         assert {claim.paper for claim in paper.claims} == {name}

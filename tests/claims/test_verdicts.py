@@ -107,6 +107,12 @@ KNOWN = [
     # the mean of .788 / .182, .822 / .228 ... as figure 8b prints them, with a calculator
     ("elasticflow-mean-edf", "differs", "13.13"),
     ("elasticflow-mean-gandiva", "reproduced", "2.58"),
+    # scipy.stats.chisquare and chi2_contingency of the 15,802 plans of cluster04 in pandas
+    ("elasticflow-model-pool", "reproduced", "14 pairs of model and batch size"),
+    ("elasticflow-model-pool", "reproduced", "15,802 plans (p = 0.64), whatever the GPUs (p = 0.2"),
+    ("elasticflow-figure-8b-chronus", "untested", None),
+    # 1,031,550 + 62,413
+    ("acme-jobs-agree", "differs", "1,093,963"),
     ("bytedance-s-se", "untested", None),
     ("bytedance-stage-st", "reproduced", "1.2323"),
     ("bytedance-all-kind-by-step", "reproduced", "836 of 836 equal to 1e-6"),

@@ -134,6 +134,15 @@ def test_a_chosen_gpu_and_data_set_are_drawn_though_the_report_has_others(
     ]
 
 
+def test_pictures_in_one_folder_keep_their_captions(zeus_store: Store, tmp_path: Path) -> None:
+    for gpu in ("p100", "a40", "p100"):
+        options: dict[str, Any] = {"gpu": gpu, "formats": "svg"}
+        write_figures("energy-savings", store=zeus_store.path, out=tmp_path, **options)
+    captions = (tmp_path / "energy-savings.captions.md").read_text(encoding="utf-8")
+    keys = [line.split("**")[1] for line in captions.splitlines() if line.startswith("**")]
+    assert keys == ["savings-zeus-2023-p100", "savings-zeus-2023-a40"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -188,8 +197,10 @@ def test_figures_of_a_paper_are_listed_without_a_store(
             assert one.figure in listed
     assert [one.number for one in numbered("zeus", "7")] == ["7a", "7b"]
     assert [one.number for one in numbered("zeus", "7a")] == ["7a"]
+    assert [one.number for one in numbered("zeus", "21")] == ["19 to 23"]
+    assert [one.number for one in numbered("zeus", "1")] == ["1"]
     assert run(monkeypatch, "--paper", "zeus", "--number", "70") == 2
-    assert "its numbers are 2a, 6, 7a, 7b, 8, 9, 11, " in capsys.readouterr().err
+    assert "its numbers are 1, 2a, 6, 7a, 7b, 8, 9, 11, " in capsys.readouterr().err
     assert run(monkeypatch, "--number", "7a") == 2
     assert run(monkeypatch, "--paper", "elasticflow") == 0
     assert "throughput" in capsys.readouterr().out

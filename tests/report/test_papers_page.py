@@ -8,6 +8,7 @@ import traceana
 import traceana.report.papers_page as report_papers_page
 from traceana.claims.papers import claims_of, traces_of
 from traceana.ingesters import ingest
+from traceana.page.blocks import Picture
 from traceana.page.context import Context, DataSource
 from traceana.report.chosen_drawings import Choice
 from traceana.report.papers_page import papers_page
@@ -65,7 +66,19 @@ def test_synthetic_rows_show_no_published_figure() -> None:
 def test_a_paper_has_its_own_traces_alone() -> None:
     assert traces_of("zeus") == ("zeus-2023",)
     assert claims_of("zeus", "15") == ["zeus-figure-15"]
-    assert claims_of("zeus", "1") == []
+    bars = claims_of("zeus", "1")
+    assert len(bars) == 18
+    assert all(name.startswith("zeus-bars-") for name in bars)
+
+
+def test_a_picture_of_other_traces_is_not_a_papers_figure(real_data: Path, tmp_path: Path) -> None:
+    ingest(real_data / "alibaba-pai-2020", store=tmp_path)
+    of_others = Picture("<svg></svg>", "Jobs of openb and ITP", "shared", figure="concentration")
+    context = Context(open_store(tmp_path), DataSource(tmp_path, is_sample=False))
+    page = papers_page([of_others], context)
+    assert page is not None
+    assert "<h3>Figure 2: GPU-hours over users and jobs" in page
+    assert "Jobs of openb and ITP" not in page
 
 
 def test_a_method_chooses_the_figures_of_its_key() -> None:

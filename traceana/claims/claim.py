@@ -238,7 +238,7 @@ class ClaimResults(Result):
         equal = families.filter(verdict="reproduced")["numbers"].sum()
         return (
             f"; {families.height} of them compare {families['numbers'].sum():,} numbers of result "
-            f"files, {equal:,} in those reproduced"
+            f"files and figures, {equal:,} in those reproduced"
         )
 
     def summary(self) -> str:

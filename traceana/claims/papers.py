@@ -253,17 +253,19 @@ def claims_of(paper: str, number: str, /) -> list[str]:
 def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:
     """Return the figure of a paper with a number, or its parts: 7 is 7a and 7b."""
     published = figures_of(paper)
-    figures = tuple(
-        figure
-        for figure in published
-        if figure.number == number
-        or (number.isdigit() and figure.number.rstrip("abcdef") == number)
-    )
+    figures = tuple(figure for figure in published if _has_number(figure, number))
     if not figures:
         known = dict.fromkeys(figure.number for figure in published if figure.number)
         numbers = ", ".join(known) or "none"
         raise DataError(f"{paper} has no figure {number!r} here; its numbers are {numbers}")
     return figures
+
+
+def _has_number(figure: PublishedFigure, number: str) -> bool:
+    first, _, last = figure.number.partition(" to ")
+    if number.isdigit() and last:
+        return int(first) <= int(number) <= int(last)
+    return figure.number == number or (number.isdigit() and first.rstrip("abcdef") == number)
 
 
 def figures_of(paper: str, /) -> tuple[PublishedFigure, ...]:

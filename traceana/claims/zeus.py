@@ -192,7 +192,8 @@ def saving(store: Store, claim: Claim) -> Judgement:
     return decide(
         holds=all(agrees(ends[end], text) for end, text in printed.items()),
         measured=" to ".join(f"{round_as(ends[end], text)} %" for end, text in printed.items()),
-        note=f"Of {ratios.height} data sets, against the default batch size, cut to the largest "
+        note=claim.note
+        or f"Of {ratios.height} data sets, against the default batch size, cut to the largest "
         "profiled, at the largest power limit.",
         evidence=ratios,
     )

@@ -202,17 +202,22 @@ def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str
     """Write the pictures of a figure, and their captions."""
     from traceana.figures import get_figure  # noqa: PLC0415  as above
 
-    captions = [f"# {name}", get_figure(name).reading]
+    listed = folder / f"{name}.captions.md"
     paths = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # pictures of an earlier call, such as other numbers of a paper, keep their captions
+        earlier = listed.read_text("utf-8") if listed.is_file() else ""
+        captions = dict(re.findall(r"^\*\*(.+?)\*\*: (.+)$", earlier, re.MULTILINE))
         for key, files, caption in drawn:
             for suffix, content in files.items():
                 paths.append(folder / f"{key}.{suffix}")
                 write_bytes_whole(paths[-1], content)
-            captions.append(f"**{key}**: {caption}")
-        paths.append(folder / f"{name}.captions.md")
-        write_bytes_whole(paths[-1], ("\n\n".join(captions) + "\n").encode())
+            captions[key] = caption
+        lines = (f"**{key}**: {caption}" for key, caption in captions.items())
+        text = "\n\n".join([f"# {name}", get_figure(name).reading, *lines])
+        paths.append(listed)
+        write_bytes_whole(listed, f"{text}\n".encode())
     except OSError as error:
         raise cannot_write(folder, "figures", error) from error
     return paths

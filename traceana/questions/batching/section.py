@@ -63,6 +63,7 @@ _SPEEDUPS: Final = (
 _DRAWN: Final = ("uniform", "proportional", "oracle")
 _OVERHEAD_S: Final = 0.1
 _CV: Final = 0.1
+_NOISE_CV: Final = 0.05
 _NAMES: Final = {
     "uniform": "Uniform",
     "static": "Static",
@@ -229,7 +230,7 @@ def _draw_steps(trace: Trace, result: BatchingReplay, job: str) -> Drawing:
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the steps of the first jobs, iteration times, and batch sizes of simulated workers."""
-    pictures = [*_trajectories(), _iterations_of_split()]
+    pictures = [*_trajectories(), *_oscillations(), _iterations_of_split()]
     for trace, result in _replays(traces):
         jobs = result.jobs.drop_nulls("speedup").sort(*workers.JOB_ORDER, maintain_order=True)
         first = jobs["job_id"].unique(maintain_order=True).head(_MAX_FILES)
@@ -278,7 +279,31 @@ def _trajectories() -> list[Drawing]:
             f"{result.speedup:.2f}"
         )
         key = f"trajectory-{name}"
-        pictures.append(drawing("batching-trajectory", result.batches, None, key, about, steps=60))
+        subject = f"{_NAMES[name]}, 12, 12, 8 and 16 cores"
+        pictures.append(_trajectory(result, key, about, subject))
+    return pictures
+
+
+def _trajectory(result: simulate.BatchingResult, key: str, about: str, subject: str) -> Drawing:
+    figure = "batching-trajectory"
+    return drawing(figure, result.batches, None, key, about, subject=subject, steps=60)
+
+
+def _oscillations() -> list[Drawing]:
+    """Workers with 3, 5 and 12 cores whose times vary, with and without a dead-band."""
+    sigma = np.sqrt(np.log1p(_NOISE_CV**2))
+    noise = np.random.default_rng(1).lognormal(-(sigma**2) / 2, sigma, (60, 3))
+    crew = simulate.Workers(np.zeros(3), np.array(SPLITS["figure-3"]) / noise, ("0", "1", "2"))
+    pictures = []
+    for part, dead_band, name in (("a", 0.05, "With a dead-band of 5 %"), ("b", 0, "No dead-band")):
+        controller = simulate.Proportional(dead_band=dead_band, averages=dead_band > 0)
+        result = simulate.simulate_batching(crew, controller=controller, global_batch=192)
+        about = (
+            "Batch sizes of workers with 3, 5 and 12 cores whose iteration times vary by 5 % "
+            f"(figure 4{part}): {name.lower()}"
+        )
+        subject = f"{name}, 3, 5 and 12 cores"
+        pictures.append(_trajectory(result, f"trajectory-figure-4{part}", about, subject))
     return pictures
 
 

@@ -88,7 +88,7 @@ def _draw(trace: Trace, replay: JobReplay) -> list[Drawing]:
         ("step-timeline", replay.timeline, f"Slowest step of {job}, measured above ideal"),
     )
     return [
-        drawing(figure, result, trace, picture_key(figure, trace, job), about)
+        drawing(figure, result, trace, picture_key(figure, trace, job), about, subject=job)
         for figure, result, about in figures
     ]
 
