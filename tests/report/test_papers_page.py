@@ -73,11 +73,11 @@ def test_a_paper_has_its_own_traces_alone() -> None:
 
 def test_a_picture_of_other_traces_is_not_a_papers_figure(real_data: Path, tmp_path: Path) -> None:
     ingest(real_data / "alibaba-pai-2020", store=tmp_path)
-    of_others = Picture("<svg></svg>", "Jobs of openb and ITP", "shared", figure="concentration")
+    of_others = Picture("<svg></svg>", "Jobs of openb and ITP", "arrivals", figure="arrivals")
     context = Context(open_store(tmp_path), DataSource(tmp_path, is_sample=False))
     page = papers_page([of_others], context)
     assert page is not None
-    assert "<h3>Figure 2: GPU-hours over users and jobs" in page
+    assert "<h3>Figure 3: submissions by hour" in page
     assert "Jobs of openb and ITP" not in page
 
 

@@ -303,6 +303,21 @@ def weekdays_and_waits(trace: Trace, /) -> tuple[pl.DataFrame | None, dict[str, 
     return days, delays
 
 
+def task_counts(trace: Trace, /) -> dict[str, pl.DataFrame]:
+    """Return the distributions of users by their tasks, and of instances by those of their task."""
+    curves = {}
+    if trace.has("tasks") and trace.has("jobs", ("user",)):
+        users = trace.scan("jobs").select("job_id", "user").drop_nulls()
+        tasks = trace.scan("tasks").select("job_id").join(users, on="job_id")
+        counts = tasks.group_by("user").len("value")
+        curves["tasks-by-user"] = empirical_distribution(counts, "value")
+    if trace.has("tasks", ("instances",)):
+        size = pl.col("instances").drop_nulls().cast(pl.UInt32)
+        sizes = trace.scan("tasks").select(value=size.repeat_by(size).explode())
+        curves["instances-by-task"] = empirical_distribution(sizes, "value")
+    return curves
+
+
 def _wait_fractions(jobs: IntoFrame) -> pl.DataFrame:
     """Return the distribution of wait / (wait + runtime), of the halves of the runtimes."""
     times = nw.from_native(jobs).lazy().select("submit_s", "start_s", "runtime_s")

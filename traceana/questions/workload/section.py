@@ -32,6 +32,7 @@ from traceana.questions.workload.analyze import (
     adjusted_waits,
     clock_name,
     describe_workload,
+    task_counts,
     weekdays_and_waits,
 )
 from traceana.questions.workload.analyze_consumers import cpu_hours_of
@@ -86,6 +87,13 @@ _SIZES: Final = (
     "fraction_of_lower_half",
 )
 _GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory", "dispersion")
+_TASK_COUNTS: Final = {
+    "tasks-by-user": ("Tasks per user: distribution over users", "Tasks of a user"),
+    "instances-by-task": (
+        "Instances by size of their task: distribution over instances",
+        "Instances of the task",
+    ),
+}
 _GPU_HOURS: Final = ("jobs", "n_missing", "gpu_hours", "fraction_of_all")
 _QUEUEING: Final = (
     "jobs",
@@ -302,6 +310,10 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
                     durations=not is_fraction,
                 )
             )
+        for name, curve in task_counts(trace).items():
+            about, x_label = _TASK_COUNTS[name]
+            of = ("empirical-distribution", curve, trace, f"{name}-{trace.id}", about)
+            drawings.append(drawing(*of, x_label=x_label, heading=about.partition(":")[0]))
     return drawings
 
 
