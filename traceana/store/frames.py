@@ -235,12 +235,6 @@ def _read_here(rows: Any, error: DataError) -> pl.DataFrame:  # noqa: ANN401  as
     return collect(rows)
 
 
-def count_values(frame: nw.LazyFrame[Any], columns: Sequence[str], /) -> pl.DataFrame:
-    """Return [*columns, .n]: the rows of each combination of values, sorted, nulls last."""
-    n = "rows of a value"  # Spark takes no name with a dot
-    return reduce_frame(frame, columns, **{n: nw.len()}).rename({n: ".n"})
-
-
 def with_totals(
     frame: nw.LazyFrame[Any], keys: Sequence[str], /, **totals: nw.Expr
 ) -> nw.LazyFrame[Any]:

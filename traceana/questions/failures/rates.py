@@ -7,6 +7,7 @@ from bisect import bisect
 from collections import Counter
 from typing import Final
 
+import narwhals.stable.v2 as nw
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
@@ -20,10 +21,11 @@ from traceana.schema import STATUSES
 from traceana.stats.arguments import check_confidence
 from traceana.stats.intervals import wilson_interval
 from traceana.store import Trace
-from traceana.store.frames import Names, as_names, count_values, reduce_frame, refuse_clash
+from traceana.store.frames import Names, as_names, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 _COUNTED: Final = {OutcomeRates: "successes", FailureRates: "failures"}
+_ROWS: Final = "rows of a status"
 
 
 @notes_unit
@@ -157,8 +159,8 @@ def _rates(
     words = {"successes": succeeded, "failures": failed, "n": (*succeeded, *failed)}
     if {*words["n"]} <= {*STATUSES}:
         words |= {word: (word,) for word in STATUSES}
-    rows, value = pl.col(".n"), pl.col(status)
-    counts = count_values(lazy, (*columns, status))
+    rows, value = pl.col(_ROWS), pl.col(status)
+    counts = reduce_frame(lazy, (*columns, status), **{_ROWS: nw.len()})
     sums = {name: rows.filter(value.is_in(some)).sum() for name, some in words.items()}
     sums |= {"rows": rows.sum(), "n_missing": rows.filter(value.is_null()).sum()}
     parts = counts.group_by(columns, maintain_order=True).agg(**sums)
