@@ -1,4 +1,4 @@
-"""The page on adding an analysis: its files are added to a copy of the package, and run."""
+"""The pages on adding an analysis: their files are added to a copy of the package, and run."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ from pathlib import Path
 import traceana
 from tests.report.reader import read_page, read_table, section
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "add-an-analysis.md"
-LOG = "id,seconds\n" + "".join(f"j{number},{3600 * number}\n" for number in range(1, 8))
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
+LOG = "id,seconds,user\n" + "".join(f"j{n},{3600 * n},u{n % 3}\n" for n in range(1, 8))
 MAPPING = """
 [trace]
 title = "A log of seven jobs"
 [jobs]
 job_id = "id"
 runtime_s = "seconds"
+user = "user"
 """
 
 COMMANDS = """
 ingest log.csv --mapping log.toml --trace log --store store
 report --only longest-jobs --store store --out page
 figures longest-jobs --store store --out drawn
+report --only longest-of-users --store store --out users
 """
 RUN = f"""
 import doctest, sys
@@ -41,10 +43,10 @@ print(traceana.longest_jobs.__doc__, doctest.testmod(traceana.questions.longest.
 """
 
 
-def test_five_files_add_an_analysis(tmp_path: Path) -> None:
+def test_five_files_add_an_analysis_and_one_a_section(tmp_path: Path) -> None:
     package = tmp_path / "code" / "traceana"
     shutil.copytree(Path(traceana.__file__).parent, package)
-    page = PAGE.read_text(encoding="utf-8")
+    page = (HOW_TO / "add-an-analysis.md").read_text(encoding="utf-8")
     paths = re.findall(r"^## \d\..*`traceana/(.*)`", page, flags=re.MULTILINE)
     blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     assert len(paths) == len(blocks) == 5
@@ -52,6 +54,9 @@ def test_five_files_add_an_analysis(tmp_path: Path) -> None:
         (package / path).parent.mkdir(exist_ok=True)
         with (package / path).open("a", encoding="utf-8") as file:
             file.write(block)
+    page = (HOW_TO / "add-a-section.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    (package / "questions" / "runtimes" / "section_longest.py").write_text(block)
     (tmp_path / "log.csv").write_text(LOG)
     (tmp_path / "log.toml").write_text(MAPPING)
     # lines of the copy are not counted as the package's
@@ -75,3 +80,10 @@ def test_five_files_add_an_analysis(tmp_path: Path) -> None:
     assert (tmp_path / "drawn" / "longest-log.pdf").is_file()
     assert "`fraction`: runtime over the sum over all jobs" in told
     assert "failed=0, attempted=3" in told
+    html = read_page((tmp_path / "users" / "index.html").read_text(encoding="utf-8"))
+    part = section(html, "longest-of-users")
+    # u1 ran 1, 4 and 7 hours, u2 2 and 5, u0 3 and 6
+    assert "Half of the users ran no job longer than 6 h" in part.text
+    assert "n = 3 values" in part.text
+    rows = read_table(part, "Users with the longest jobs")
+    assert rows[0] == {"User": "u1", "Longest job": "7 h", "Jobs": "3"}
