@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from traceana.page.blocks import Content, Heading, Table, drop_name, result_table
+from traceana.page.blocks import Content, Heading, Table, result_table
+from traceana.report.arrange import drop_name
 
 
 def test_a_column_without_values_is_left_out() -> None:

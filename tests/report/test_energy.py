@@ -14,6 +14,7 @@ from traceana.page.blocks import Gallery
 from traceana.page.context import Context
 from traceana.page.section import sections
 from traceana.report import find_data_source
+from traceana.report.arrange import content_of
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.store import open_store
 
@@ -132,7 +133,7 @@ def test_data_sets_that_nobody_named_reach_energy_recurring_and_deadlines(
     context = Context(open_store(tmp_path), data_source=find_data_source(tmp_path))
     for name, figures in {"energy": 3, "recurring": 2, "deadlines": 1}.items():
         (part,) = (part for part in sections() if part.id == name)
-        content = part.content(context)
+        content = content_of(part, context)
         assert content.findings
         drawn = [block for block in content.all_blocks if isinstance(block, Gallery)]
         assert sum(len(gallery.pictures) for gallery in drawn) >= figures

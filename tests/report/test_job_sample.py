@@ -13,6 +13,7 @@ from traceana.cohorts import tasks as job_sample
 from traceana.cohorts.tasks import instance_times, sample_jobs
 from traceana.page.blocks import Drawing, Gallery, Table, Text
 from traceana.page.section import sections
+from traceana.report.arrange import content_of
 from traceana.report.build import find_data_source, open_context
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ OF_TASKS = [section.id for section in sections() if section.shares]
 
 def build(context: Context, name: str) -> Content:
     (section,) = (section for section in sections() if section.id == name)
-    return section.content(context)
+    return content_of(section, context)
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from traceana.errors import DataError
 from traceana.page.blocks import Drawing, Gallery
 from traceana.page.section import sections
 from traceana.report import build_report
+from traceana.report.arrange import content_of
 from traceana.report.build import find_data_source, open_context
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def test_findings_begin_their_section(page: Element) -> None:
 def test_every_figure_is_declared_by_the_section_that_draws_it(store: Store) -> None:
     context = open_context(find_data_source(store.path))
     for part in sections():
-        galleries = (b for b in part.content(context).all_blocks if isinstance(b, Gallery))
+        galleries = (b for b in content_of(part, context).all_blocks if isinstance(b, Gallery))
         pictures = [one for gallery in galleries for one in gallery.pictures]
         assert all(isinstance(one, Drawing) for one in pictures)
         members = (own for one in pictures if isinstance(one, Drawing) for own in one.members)

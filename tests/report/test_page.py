@@ -12,9 +12,10 @@ import pytest
 from tests.report.reader import Element, read_page, section
 from traceana.errors import DataError
 from traceana.figures import WATERMARK
-from traceana.page.blocks import Content, Gallery, Heading, Picture, Points, Table, Text, arrange
+from traceana.page.blocks import Content, Gallery, Heading, Picture, Points, Table, Text
 from traceana.page.section import PARTS, Section, sections
 from traceana.report import build_report
+from traceana.report.arrange import arrange
 from traceana.report.page import Built, _below, explainer, number_blocks, write_prose
 
 if TYPE_CHECKING:

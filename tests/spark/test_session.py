@@ -42,6 +42,7 @@ from traceana.ingesters import add_table, ingest
 from traceana.page.blocks import Content, Gallery
 from traceana.page.section import sections
 from traceana.report import build_report
+from traceana.report.arrange import content_of
 from traceana.report.build import find_data_source, open_context
 from traceana.store import Store, Trace, open_spark, open_store
 from traceana.store import spark as spark_engine
@@ -238,7 +239,7 @@ def test_a_section_is_the_same_from_spark(
         return parquet(self, path)
 
     monkeypatch.setattr(reader, "parquet", note_and_read)
-    assert told(section.content(by_spark)) == told(section.content(polars))
+    assert told(content_of(section, by_spark)) == told(content_of(section, polars))
     assert read  # else Polars was held against itself
 
 
@@ -254,8 +255,8 @@ def test_a_sample_of_jobs_is_the_same_from_spark(
     monkeypatch.setattr(job_sample, "SAMPLED_TASKS", 300)
     polars = open_context(find_data_source(synthetic_store.path))
     (section,) = (part for part in sections() if part.id == "task-runtimes")
-    found = section.content(replace(polars, store=replace(polars.store, master=MASTER)))
-    assert told(found) == told(section.content(polars))
+    found = content_of(section, replace(polars, store=replace(polars.store, master=MASTER)))
+    assert told(found) == told(content_of(section, polars))
     assert "a sample of" in found.findings[0]
 
 

@@ -8,14 +8,14 @@ table that show them), limitations, and further blocks, which the page shows und
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.modules import import_named
-from traceana.page.blocks import Content, Drawing, arrange, drop_name
+from traceana.page.blocks import Content, Drawing
 
 if TYPE_CHECKING:
     from traceana.page.context import Context
@@ -83,30 +83,6 @@ class Section:
             if any(has(trace, needs) for needs in self.needs)
             and not (self.unless and has(trace, self.unless))
         ]
-
-    def content(self, context: Context, /) -> Content:
-        """Build the section; without a trace that qualifies it has no content."""
-        if not self.needs:
-            built = self.build(context)
-            return built if self.part == PARTS[-1] else arrange(built)
-        built = arrange(self._built(self.traces(context)))
-        return drop_name(built, context.traces[0].label) if len(context.traces) == 1 else built
-
-    def _built(self, traces: list[Trace]) -> Content:
-        """Build the section without traces that it cannot be computed for; say why."""
-        try:
-            return self.build(traces) if traces or self.always else Content()
-        except DataError as error:
-            failed = {traces[0]: error} if len(traces) == 1 else {}
-        for trace in traces if not failed else ():
-            try:
-                self.build([trace])
-            except DataError as error:
-                failed[trace] = error
-        rest = [trace for trace in traces if trace not in failed]
-        built = self.build(rest) if rest or self.always else Content()
-        why = tuple(f"{trace.label}: not computed: {failed[trace]}." for trace in failed)
-        return replace(built, findings=(*built.findings, *why))
 
     @property
     def needed(self) -> str:

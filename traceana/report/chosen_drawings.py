@@ -21,6 +21,7 @@ from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers import section as stragglers
 from traceana.questions.stragglers import section_variation as variation
 from traceana.questions.stragglers.detect import detect_stragglers
+from traceana.report.arrange import content_of
 from traceana.store import Trace
 
 _MAX_NAMED: Final = 20
@@ -239,5 +240,5 @@ def _build(
     traces = [one for one in section.traces(context) if trace is None or one.id in trace]
     more = section.more(traces) if section.more and traces else []
     if trace is None or not section.needs:
-        return section.content(context), more
+        return content_of(section, context), more
     return (section.build(traces) if traces or section.always else Content()), more

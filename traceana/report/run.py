@@ -24,6 +24,7 @@ from traceana.errors import DataError, StoreError, TraceanaError, ask_for_report
 from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Table, Text
 from traceana.page.context import Context
 from traceana.page.section import Section, sections
+from traceana.report.arrange import content_of
 from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
 from traceana.store.ledger import ledger_json
 from traceana.tables.declare import ResultTable
@@ -138,7 +139,7 @@ def _build_by_id(*names: str) -> list[Content]:
 
 def _build(section: Section, context: Context) -> Content:
     try:
-        content = draw_content(section.content(context), context)
+        content = draw_content(content_of(section, context), context)
     except (StoreError, MemoryError):
         raise
     except (Exception, PanicException) as error:  # noqa: BLE001  costs its section alone

@@ -17,6 +17,7 @@ from traceana.figures import plot_step_timeline, plot_worker_slowdown
 from traceana.page.blocks import Content
 from traceana.page.context import Context, DataSource
 from traceana.questions.operations.section import SECTION
+from traceana.report.arrange import content_of
 
 BROKEN = (
     sample_operations().filter(pl.col("kind") != "optimizer").with_columns(job_id=pl.lit("broken"))
@@ -37,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def content(store: Path) -> Content:
     context = open_context(store)
     assert [trace.id for trace in SECTION.traces(context)] == ["mine"]
-    return SECTION.content(context)
+    return content_of(SECTION, context)
 
 
 def test_the_cause_of_each_job_is_named(store: Path) -> None:
