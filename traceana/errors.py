@@ -51,8 +51,8 @@ def ask_for_report(name: str, error: BaseException, /) -> str:
     "Please report it with these words: traceana ..., reader mine, KeyError in ...: 'gpus'"
     """
     *_, at = frames = extract_tb(error.__traceback__)
-    own = [one for one in frames if Path(__file__).parent in Path(one.filename).parents][-1:]
-    places = dict.fromkeys(f"{Path(one.filename).name}:{one.lineno}" for one in (at, *own))
+    own = [one for one in frames if Path(__file__).parent in Path(one.filename).parents]
+    places = dict.fromkeys(f"{Path(one.filename).name}:{one.lineno}" for one in (at, *own[:-4:-1]))
     # the text of an error of the operating system has a path of this machine
     reason = getattr(error, "strerror", None) or (str(error).splitlines() or [""])[0]
     return (

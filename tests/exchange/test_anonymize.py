@@ -264,23 +264,50 @@ def test_rounding_is_down_to_multiples(store: Path, tmp_path: Path) -> None:
     assert left.filter(column="runtime_s")["treatment"].to_list() == ["rounded"]
 
 
-def test_values_of_few_rows_are_left_out(tmp_path: Path) -> None:
+def test_values_of_few_rows_are_left_out_and_hidden_among_others(tmp_path: Path) -> None:
     jobs = pl.DataFrame(
         {
-            "job_id": [str(n) for n in range(9)],
-            "user": ["ann"] * 5 + ["bob"] * 4,
-            "gpu_type": ["A100"] * 8 + ["rare"],
-            "status": ["completed"] * 8 + ["failed"],
+            "job_id": [str(n) for n in range(40)],
+            "user": ["ann"] * 30 + ["bob"] * 4 + [None] * 6,
+            "gpu_type": ["A100"] * 30 + ["T4"] * 9 + ["rare"],  # 4 of the T4 hide it
+            "queue": ["a"] * 31 + ["b"] * 8 + ["c"],  # with 4 fewer, b itself would be rare
+            "account": ["x"] * 40,
+            "status": ["completed"] * 39 + ["failed"],
         }
     )
     traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path / "store")
     left = traceana.anonymize("mine", store=tmp_path / "store", out=tmp_path / "out", min_group=5)
     found = traceana.open_store(tmp_path / "out").scan("mine", "jobs").collect()
-    assert found["job_id"].n_unique() == 9
-    assert found["user"].drop_nulls().len() == 5
-    assert found["gpu_type"].to_list() == ["A100"] * 8 + [None]
+    assert found["job_id"].n_unique() == 40
+    assert found["user"].null_count() == 10
+    assert dict(found["gpu_type"].value_counts().rows()) == {"A100": 30, "T4": 5, None: 5}
+    assert found["queue"].null_count() == 9
+    assert found["account"].null_count() == 0
     assert found["status"].to_list() == jobs["status"].to_list()
     assert left.filter(pl.col("column").is_in(["user", "gpu_type"]))["single"].to_list() == [0, 0]
+
+
+def test_a_label_with_a_name_is_a_digest(tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["1", "2", "3", "4"],
+            "user": ["ann", "Bob", "al", "137"],
+            "workload": ["BERT of ann", "bob_tuning", "annual", "al"],
+            "gpu_type": ["A100", "A100", "ann", "T4"],
+            "exit_code": ["137:0", "0:0", "0:0", "0:9"],
+        }
+    )
+    faults = {"machine_id": ["node17"], "start_s": [5.0], "class": ["Xid 79 on NODE17:gpu0"]}
+    for table, rows in (("jobs", jobs), ("faults", pl.DataFrame(faults))):
+        traceana.add_table(rows, trace="mine", table=table, store=tmp_path / "store")
+    traceana.anonymize("mine", store=tmp_path / "store", out=tmp_path / "out", key=KEY)
+    store = traceana.open_store(tmp_path / "out")
+    found = store.scan("mine", "jobs").collect()
+    assert found["workload"].str.contains("^[0-9a-f]{16}$").to_list() == [True, True, False, False]
+    assert found["gpu_type"].to_list()[:2] == ["A100", "A100"]
+    assert found["gpu_type"][2] == found["user"][0]
+    assert found["exit_code"].to_list() == jobs["exit_code"].to_list()
+    assert "ode" not in store.scan("mine", "faults").collect()["class"].item().lower()
 
 
 def test_what_is_left_is_counted(store: Path, tmp_path: Path) -> None:

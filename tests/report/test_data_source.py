@@ -148,8 +148,10 @@ def test_a_fault_in_a_section_is_told_in_its_place(
     chosen = tuple(replace(one, build=fail, always=True) for one in sections())
     monkeypatch.setattr(build, "sections", lambda: chosen)
     failed: list[str] = []
-    path = build_report(store.path, out=nowhere, on_failure=failed.extend, formats="html")
+    path = build_report(store.path, out=nowhere, on_failure=failed.extend, formats="html,md")
     assert failed == [one.id for one in chosen]
+    words = "> This section could not be computed. Please report it"
+    assert path.with_suffix(".md").read_text(encoding="utf-8").count(words) == len(failed)
     page = read_page(path.read_text(encoding="utf-8"))
     for name in failed:
         found = section(page, name).text

@@ -12,7 +12,8 @@ from traceana.report import build_report
 if TYPE_CHECKING:
     from pathlib import Path
 
-HEADER = "JobID|JobName|User|Partition|Submit|Start|End|Elapsed|State|NNodes|AllocCPUS|AllocTRES"
+HEADER = "JobID|JobName|User|Partition|Submit|Start|End|Elapsed|Timelimit|State|NNodes|"
+HEADER += "AllocCPUS|AllocTRES"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_jobs_of_one_state(tmp_path: Path, state: str, says: str) -> None:
         start = f"{day}T{hour:02}:00:00"
         end = "Unknown" if state == "RUNNING" else f"{day}T{hour + 2:02}:00:00"
         lines.append(
-            f"{job}|train|u{job % 3}|gpu|{start}|{start}|{end}|02:00:00|{state}|1|8|"
+            f"{job}|train|u{job % 3}|gpu|{start}|{start}|{end}|02:00:00|04:00:00|{state}|1|8|"
             "cpu=8,mem=32G,node=1,gres/gpu=2"
         )
     log = tmp_path / "sacct.txt"

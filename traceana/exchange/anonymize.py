@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from os import PathLike
 from pathlib import Path
@@ -26,6 +27,10 @@ _DIGEST_BYTES: Final = 8
 _KEY_BYTES: Final = 16
 _RANK: Final = r"(?i)^(worker|rank)?[ _-]?\d{1,6}$"
 _HOST_LISTS: Final = ("NodeList", "node", "host")  # kept columns; separated by commas
+_NAMING: Final = ("user", "group", "account", "machine_id", "host")
+"""Columns whose values a label may repeat, such as a class of faults that begins with a host."""
+_NAME: Final = r"[^\d\W_]"  # with a letter: not the numbers of an exit code
+_SHORTEST_NAME: Final = 3
 _LETTERS: Final = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
 _MOST_NUMBERS: Final = 10**12
 _ONE_WORD: Final = r"^[A-Za-z_]{1,40}$"
@@ -68,8 +73,9 @@ def anonymize(
     weekday (UTC) stay true; times on the trace's own clock stay. Job names become digests of the
     name without numbers and of its numbers, so that ``train-1`` and ``train-2`` remain alike. A
     reason for an end of more than one word becomes a digest, after the word that states whose
-    doing it is. Everything else stays: requests, runtimes, statuses, GPU types. Rejected rows are
-    left out.
+    doing it is. Everything else stays: requests, runtimes, statuses, GPU types; labels that have
+    the name of a user, group, account or machine in them become digests. Rejected rows are left
+    out.
     The rows pass the same checks as any that are ingested.
 
     Parameters
@@ -86,8 +92,8 @@ def anonymize(
     round_s
         Number of seconds to whose multiples times and runtimes are rounded down; None: no rounding.
     min_group
-        Smallest number of rows with the same value: rarer users, queues, GPU types, machines and
-        other text become null; keys and the status stay.
+        Smallest number of rows with the same value, or with none: rarer users, queues, GPU types,
+        machines and other text become null; keys and the status stay.
 
     Returns
     -------
@@ -120,6 +126,7 @@ def anonymize(
     if isinstance(min_group, bool) or not isinstance(min_group, int) or min_group < 1:
         raise DataError(f"min_group must be a number of rows of at least 1; it is {min_group!r}")
     rows = _Rows(key or secrets.token_bytes(32), round_s, min_group, manifest)
+    rows.names = _find_names(source, manifest)
     target = Path(out)
     copy_trace(
         source,
@@ -139,6 +146,7 @@ class _Rows:
     def __init__(
         self, key: bytes, round_s: float | None, min_group: int, manifest: Manifest
     ) -> None:
+        self.names: frozenset[str] = frozenset()
         self._min_group = min_group
         self._key = hashlib.sha256(key).digest()
         self._round_s = round_s
@@ -185,15 +193,21 @@ class _Rows:
         return names
 
     def _without_rare(self, stored: pl.LazyFrame, table: str) -> list[pl.Expr]:
-        """Return text columns but keys and the status, rare values replaced by null."""
+        """Return text columns but keys and the status; rare values, together enough, are null."""
         fixed = {"status"} | {
             name
             for name, column in TABLES[table].columns().items()
             if column.primary_key or not column.nullable
         }
         text = stored.select(pl.col(pl.String)).collect_schema().names()
-        free = [pl.col(name) for name in text if self._min_group > 1 and name not in fixed]
-        return [pl.when(pl.len().over(name) >= self._min_group).then(name) for name in free]
+        common: list[pl.Expr] = []
+        for name in [name for name in text if self._min_group > 1 and name not in fixed]:
+            counts = dict(stored.group_by(name).len().collect(engine="streaming").iter_rows())
+            kept, among, hidden = _common(counts, self._min_group)
+            is_hidden = (pl.col(name) == among) & ((pl.col(name) == among).cum_sum() <= hidden)
+            known = pl.col(name).is_in(pl.Series(kept, dtype=pl.String).implode())
+            common.append(pl.when(known & ~is_hidden).then(name))
+        return common
 
     def _column(self, values: pl.Series, privacy: str) -> pl.Series:
         if privacy == "time":
@@ -210,6 +224,8 @@ class _Rows:
             return values.zip_with(values.str.contains(_ONE_WORD), told.to_series())
         if privacy == "name":
             return self._names(values)
+        if privacy == "label" and values.dtype == pl.String:
+            return self._labels(values)
         return self._digests(values) if privacy == "identifier" else values
 
     def _digests(self, values: pl.Series) -> pl.Series:
@@ -224,6 +240,16 @@ class _Rows:
             for word in table
         ]
         return words.replace_strict(table, digests, return_dtype=pl.String)
+
+    def _labels(self, values: pl.Series) -> pl.Series:
+        """Return labels, those with the name of a user, group or machine as digests."""
+        words = {word: word.lower() for word in values.drop_nulls().unique()}
+        naming = [
+            word
+            for word, text in words.items()
+            if self.names.intersection((text, *re.split(r"[\W_]+", text)))
+        ]
+        return values.replace(naming, [self._digest(f"id {word}").hexdigest() for word in naming])
 
     def _names(self, values: pl.Series) -> pl.Series:
         """Return names that are as alike as before, also without their numbers."""
@@ -246,6 +272,32 @@ class _Rows:
 
     def _digest(self, text: str) -> hashlib.blake2b:
         return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=self._key)
+
+
+def _common(counts: dict[str | None, int], least: int) -> tuple[list[str], str, int]:
+    """Return the values that stay, and one with the number of its rows that hide rare ones."""
+    missing = counts.pop(None, 0)
+    kept = sorted((rows, value) for value, rows in counts.items() if rows >= least and value)
+    lacking = least - missing - sum(counts.values()) + sum(rows for rows, _ in kept)
+    among = ""
+    if kept and 0 < lacking < least:
+        rows, among = kept[0]
+        if rows - lacking < least:
+            del kept[0]
+    return [value for _, value in kept], among, lacking
+
+
+def _find_names(source: Store, manifest: Manifest) -> frozenset[str]:
+    """Return the names of users, groups, accounts and machines, in lower case."""
+    found: set[str] = set()
+    for table, described in manifest.tables.items():
+        for column in set(_NAMING).intersection(described.columns):
+            name = pl.col(column).cast(pl.String).str.to_lowercase()
+            rows = source.scan(manifest.trace, table).select(name.unique())
+            names = rows.collect(engine="streaming").to_series()
+            fits = names.str.contains(_NAME) & (names.str.len_chars() >= _SHORTEST_NAME)
+            found.update(names.filter(fits.fill_null(value=False)))
+    return frozenset(found)
 
 
 def _disclosure(store: Store, trace: str, treatments: dict[str, str]) -> pl.DataFrame:

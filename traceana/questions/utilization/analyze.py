@@ -27,7 +27,7 @@ from traceana.questions.workload.demand import gpu_demand
 from traceana.stats.quantiles import woodruff_interval
 from traceana.store import Trace
 from traceana.store.frames import collect, reduce_frame
-from traceana.tables.declare import declared
+from traceana.tables.declare import declared, schema_of
 
 BIN_S: Final = 6 * 3600
 _NETWORK: Final = {"read_bytes": "input", "write_bytes": "output"}
@@ -400,5 +400,6 @@ def _compare(hours: pl.DataFrame, group: dict[str, str], drawn: float) -> pl.Dat
                 "fraction_unused": unused / total if total else None,
             }
         )
-    table = pl.DataFrame(rows, infer_schema_length=None)
+    schema = {name: pl.String() for name in group} | schema_of(RequestedUsed)
+    table = pl.DataFrame(rows, schema)
     return declared(table.fill_nan(None), RequestedUsed, by=tuple(group))
