@@ -14,7 +14,7 @@ from traceana.cohorts.overlap import BEGIN, UNTIL, Window, open_overlap
 from traceana.cohorts.tasks import JobSample
 from traceana.stats.survival import product_limit
 from traceana.store import Trace
-from traceana.store.frames import collect, reduce_frame
+from traceana.store.frames import collect, reduce_frame, sort_stably
 from traceana.store.manifest import Manifest
 
 
@@ -263,9 +263,10 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     none = {size: pl.lit(None, pl.Float64) for size in _SIZES if size not in used}
     # what ends at a time makes room for what begins then
     changes = pl.concat(
-        rows.select(_NODE, pl.lit(sign).alias("sign"), pl.col(used) * sign, time=time)
-        for time, sign in ((BEGIN, 1), (UNTIL, -1))
-    ).sort(_NODE, "time", "sign")
+        rows.select(_NODE, pl.col(used) * sign, time=time)
+        for time, sign in ((UNTIL, -1), (BEGIN, 1))
+    )
+    changes = sort_stably(changes, (_NODE, "time"))
     in_use = changes.select(_NODE, pl.col(used).cum_sum().over(_NODE))
     most = in_use.group_by(_NODE).agg(pl.col(used).max().round(3)).join(named, on=_NODE)
     return most.with_columns(**none).select(*empty).sort("machine_id")

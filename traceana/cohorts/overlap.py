@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.stats.arguments import is_number
-from traceana.store.frames import column_names, open_frame, reduce_frame
+from traceana.store.frames import column_names, open_frame, reduce_frame, sort_stably
 
 Window: TypeAlias = tuple[float, float]
 """First and last second of an observation window, on the clock of the trace."""
@@ -209,7 +211,7 @@ def merge_times(
     """Return [*keys, start, end]: the times of each group, sorted, those that overlap as one."""
     before = pl.col(end).cum_max().shift().over(keys)
     new = (before.is_null() | (pl.col(start) > before)).cum_sum().alias(".part")
-    rows = rows.sort(*keys, start, nulls_last=True).with_columns(new)
+    rows = sort_stably(rows, (*keys, start)).with_columns(new)
     parts = rows.group_by(*keys, ".part", maintain_order=True)
     return parts.agg(pl.col(start).min(), pl.col(end).max()).drop(".part")
 
@@ -300,3 +302,23 @@ def step_value(time: nw.Expr, begins: Sequence[float], values: Sequence[Any], /)
         .then(step_value(time, begins[before], values[before]))
         .otherwise(step_value(time, begins[after], values[after]))
     )
+
+
+def find_period(time: nw.Expr, edges: Sequence[float], /) -> tuple[nw.Expr, nw.Expr]:
+    """Return the index of the period that a time is in, and the period's end.
+
+    Periods of one length that follow each other, such as days between changes of the clock, are
+    counted: a tree of all of them would be computed in every row.
+    """
+    length = np.diff(edges)
+    first = np.flatnonzero(np.diff(length, prepend=-1))  # periods from which the length is another
+    count = np.diff(first, append=len(length))
+
+    def of_run(values: NDArray[Any]) -> nw.Expr:
+        return step_value(time, begins.tolist(), values.tolist())
+
+    begins = np.asarray(edges)[first]
+    begin, each, most = of_run(begins), of_run(length[first]), of_run(count - 1)
+    passed = ((time - begin) / each).floor()
+    passed = nw.when(passed > most).then(most).otherwise(passed)  # a time at the last edge
+    return of_run(first) + passed, begin + (passed + 1) * each

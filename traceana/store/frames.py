@@ -235,6 +235,16 @@ def _read_here(rows: Any, error: DataError) -> pl.DataFrame:  # noqa: ANN401  as
     return collect(rows)
 
 
+def sort_stably(rows: pl.DataFrame, columns: Sequence[str], /) -> pl.DataFrame:
+    """Return the rows sorted by columns, nulls last, equal ones in their order.
+
+    By one column at a time: several are encoded as bytes first, which takes longer.
+    """
+    for column in reversed(columns):
+        rows = rows.sort(column, nulls_last=True, maintain_order=True)
+    return rows
+
+
 def with_totals(
     frame: nw.LazyFrame[Any], keys: Sequence[str], /, **totals: nw.Expr
 ) -> nw.LazyFrame[Any]:

@@ -21,8 +21,8 @@ from traceana.cohorts.overlap import (
     JOBS,
     UNTIL,
     Window,
+    find_period,
     open_overlap,
-    step_value,
     sum_edges,
 )
 from traceana.errors import DataError
@@ -251,9 +251,7 @@ def _in(frame: nw.LazyFrame[Any], time: nw.Expr, periods: Periods) -> nw.LazyFra
     """Return the rows with a time in the periods, with its index."""
     edges = periods.edges_s
     rows = frame.filter((time >= edges[0]) & (time <= edges[-1]))
-    return rows.with_columns(
-        step_value(time, edges[:-1], range(len(edges) - 1)).cast(nw.Int64).alias("index")
-    )
+    return rows.with_columns(find_period(time, edges)[0].cast(nw.Int64).alias("index"))
 
 
 def _arrived(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
@@ -291,18 +289,19 @@ def _ended(
 def used_by(frame: nw.LazyFrame[Any], periods: Periods, of: dict[str, str], /) -> pl.DataFrame:
     """Return [index, *of, jobs_mean]: hours of resources within each period, and running jobs."""
     edges, weights = periods.edges_s, {**of, "job_hours": JOBS}
-    numbers = range(len(edges) - 1)
 
     def place(time: nw.Expr) -> tuple[nw.Expr, nw.Expr]:
-        ends = step_value(time, edges[:-1], edges[1:])
-        return step_value(time, edges[:-1], numbers), ends - time
+        index, end = find_period(time, edges)
+        return index, end - time
 
     rows = frame.filter(~nw.col(BEGIN).is_null(), ~nw.col(HELD).is_null())
     counts = {weight: nw.col(weight).count() for weight in of.values()}
     counted = reduce_frame(rows, (), **counts).row(0, named=True) | {JOBS: 1}
     changes = sum_edges(rows, (), tuple(of.values()), place)
     lengths = [end - begin for begin, end in pairwise(edges)]
-    grid = pl.DataFrame({"index": numbers, "length_s": lengths}, schema_overrides=_INDEX)
+    grid = pl.DataFrame(
+        {"index": range(len(lengths)), "length_s": lengths}, schema_overrides=_INDEX
+    )
     table = grid.join(changes, on="index", how="left", maintain_order="left").fill_null(0)
     length, totals = pl.col("length_s"), {}
     for name, weight in weights.items():

@@ -63,7 +63,7 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
         shared = pl.min_horizontal("end", pl.lit(end)) - pl.max_horizontal("start", pl.lit(start))
         gaps = gaps.filter(shared < _IN_OUTAGE * (pl.col("end") - pl.col("start")))
     found, n_gaps = [], gaps.height
-    used = rows.group_by(_NODE).agg(gpu_s=pl.col("gpu_s").sum(), jobs=pl.len())
+    used = rows.group_by(pl.col(_NODE).cast(pl.String)).agg(pl.col("gpu_s").sum(), jobs=pl.len())
     while gaps.height:
         event = _largest(gaps)
         gaps = gaps.join(event, on=[_NODE, "start"], how="anti")
@@ -99,9 +99,11 @@ def _on_nodes(trace: Trace, name: str, window: Window) -> pl.DataFrame:
     rows = collect(frame.select(name, BEGIN, UNTIL, HELD, *sized))
     hosts = pl.col(name).cast(pl.String).str.split(",")
     gpus = pl.col("gpus").fill_null(0) if sized else pl.lit(0.0)
-    return rows.select(
+    rows = rows.select(
         BEGIN, UNTIL, gpu_s=gpus * pl.col(HELD) / hosts.list.len(), **{_NODE: hosts}
     ).explode(_NODE)
+    # numbers are sorted and grouped far faster than text
+    return rows.with_columns(pl.col(_NODE).cast(pl.Enum(rows[_NODE].unique().drop_nulls().sort())))
 
 
 def _gaps(every: dict[Any, pl.DataFrame], window: Window) -> pl.DataFrame:

@@ -28,6 +28,7 @@ from traceana.store.frames import (
     open_frame,
     reduce_frame,
     refuse_clash,
+    sort_stably,
 )
 from traceana.tables.declare import declared, returns
 
@@ -384,9 +385,7 @@ def gpu_sharing(
     steps = pl.concat(
         table.select(*keys, ".gpu", time.alias(".time"), step.alias(".step")) for time, step in ends
     )
-    # by one column at a time: several are encoded as bytes first, which takes longer
-    for column in (".time", ".gpu"):
-        steps = steps.sort(column, maintain_order=True)
+    steps = sort_stably(steps, (".gpu", ".time"))
     # each GPU begins and ends with none, so that one cumulative sum counts the instances of all
     steps = steps.with_columns(
         pl.col(".step").cast(pl.Int32).cum_sum().alias(".there"),
