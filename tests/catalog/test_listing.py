@@ -31,6 +31,7 @@ def test_one_row_a_trace_with_what_it_takes_to_choose() -> None:
         "alibaba-spot-2026",
         "bytedance-stragglers-2025",
         "elasticflow-2023",
+        "elasticflow-philly-2023",
         "helios-2020",
         "infinitehbd-2025",
         "microsoft-itp-2021",

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import traceana
+from tests.conftest import NO_FILES
 from tests.generator import write_sample
 from tests.ingesters.conftest import tar_gz
 from traceana import simulate
@@ -457,6 +458,22 @@ def test_instances_of_recommendation_models_by_hand(
         "prism-cpus": "50.0 % of 2 services",
     }
     assert set(table["verdict"]) == {"untested"}
+
+
+def test_deadlines_met_on_the_trace_of_philly_are_the_printed_ones(
+    real_data: Path, tmp_path: Path
+) -> None:
+    file = real_data.parent / "published" / "elasticflow" / "philly_103959.csv"
+    if not file.is_file():
+        pytest.skip(NO_FILES)
+    ingest(file, store=tmp_path)
+    results = check_claims(open_store(tmp_path), paper="itp-elasticflow")
+    assert not results.altered
+    simulated = results.evidence["elasticflow-figure-8b-philly"].select("policy", "simulated")
+    printed = {"edf": 0.01, "tiresias": 0.32, "elasticflow": 0.87}  # figure 8b
+    assert dict(simulated.iter_rows()) == pytest.approx(printed, abs=0.005)
+    assert verdicts(results)["elasticflow-figure-8b-philly"] == "reproduced"
+    assert verdicts(results)["elasticflow-figure-8b-philly-rivals"] == "differs"
 
 
 def test_claims_name_their_paper_and_tables() -> None:

@@ -16,7 +16,12 @@ from traceana.page.blocks import Drawing, drawing
 from traceana.questions.scheduling.what_if import deadlines_met
 from traceana.simulate.deadlines.simulate import published_rates
 from traceana.simulate.schedule.policy import ScheduleState, SchedulingPolicy
-from traceana.simulate.schedule.simulate import POLICIES, ScheduleResult, simulate_schedule
+from traceana.simulate.schedule.simulate import (
+    POLICIES,
+    ScheduleResult,
+    read_schedule_jobs,
+    simulate_schedule,
+)
 from traceana.store import Capacity, Store, Trace
 
 _TRACE: Final = "elasticflow-2023"
@@ -250,8 +255,24 @@ def draw_figure(trace: Trace, feature: str | None, /) -> list[Drawing]:
 
 def figure_8a_fractions(_store: Store, claim: Claim) -> Judgement:
     """Compare simulated fractions of deadlines met on T4 GPUs with the printed ones."""
+    met = figure_8a(tuple(claim.values["printed"])).select("policy", "fraction_met")
+    return _beside(dict(met.iter_rows()), claim)
+
+
+def figure_8b_philly(store: Store, claim: Claim) -> Judgement:
+    """Compare simulated fractions of deadlines met on the trace of Philly with the printed ones."""
+    trace = store.trace(claim.tables[0][0])
+    options: dict[str, Any] = {"profiles": _profiles(), "capacity": trace.manifest.capacity}
+    jobs = read_schedule_jobs(trace.jobs, plans=trace.table("training_plans")).drop("row", "known")
+    groups = {
+        policy: simulate_schedule(jobs, policy=policy, group="group", **options).groups
+        for policy in claim.values["printed"]
+    }
+    return _beside({name: float(met["fraction_met"].item()) for name, met in groups.items()}, claim)
+
+
+def _beside(fractions: Mapping[str, float], claim: Claim) -> Judgement:
     printed = claim.values["printed"]
-    fractions = dict(figure_8a(tuple(printed)).select("policy", "fraction_met").iter_rows())
     apart = max(abs(fractions[policy] - value) for policy, value in printed.items())
     return decide(
         holds=apart <= claim.values["apart"],

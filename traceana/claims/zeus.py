@@ -320,13 +320,17 @@ def convex(store: Store, _claim: Claim) -> Judgement:
         least = int(values.argmin())
         rises = np.diff(values)
         wrong = int((rises[:least] > 0).sum() + (rises[least:] < 0).sum())
-        rows.append((dataset, len(values), wrong))
-    table = pl.DataFrame(rows, schema=["dataset", "batch_sizes", "steps_against"], orient="row")
+        slopes = rises / np.diff(best["batch_size"].to_numpy())
+        rows.append((dataset, len(values), wrong, bool((np.diff(slopes) >= 0).all())))
+    schema = ["dataset", "batch_sizes", "steps_against", "is_convex"]
+    table = pl.DataFrame(rows, schema=schema, orient="row")
     off = table.filter(pl.col("steps_against") > 0)["dataset"].to_list()
     return decide(
         holds=not off,
         measured=f"{table.height - len(off)} of {table.height} data sets"
         + (f"; not {', '.join(off)}" if off else ""),
+        note="A data set counts if its energy falls to one minimum and rises after it; "
+        f"{table['is_convex'].sum()} of the curves are convex in the strict sense.",
         evidence=table,
     )
 
