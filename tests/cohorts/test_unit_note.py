@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import traceana
-from traceana.cohorts.unit_note import UNIT_NOTE
+from traceana.cohorts.cohort import UNIT_NOTE
 
 JOBS = pl.DataFrame(
     {

@@ -23,7 +23,7 @@ from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.section import build as outcomes_section
 from traceana.questions.failures.section_competing_risks import build
 from traceana.questions.failures.section_model import build as model_section
-from traceana.questions.runtimes.analyze import analyze_runtime_distributions, median_above
+from traceana.questions.runtimes.fit import analyze_runtime_distributions, median_above
 from traceana.store import Trace
 
 DAY_S = 86_400.0

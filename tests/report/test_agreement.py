@@ -14,7 +14,7 @@ import traceana
 from tests.report.reader import number, read_page, read_table, section
 from traceana.cohorts.observation import window_of
 from traceana.questions.comparison.compare_traces import compare_traces
-from traceana.questions.runtimes.analyze import analyze_runtime_distributions
+from traceana.questions.runtimes.fit import analyze_runtime_distributions
 from traceana.questions.workload.analyze import describe_workload
 from traceana.store import Store, open_store
 

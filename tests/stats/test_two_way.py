@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import traceana
-from traceana.cohorts.two_way import combine_units
+from traceana.cohorts.cohort import combine_units
 from traceana.stats.intervals import two_way_interval, two_way_pvalue
 
 Z = norm.ppf(0.975)

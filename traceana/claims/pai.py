@@ -17,7 +17,7 @@ from traceana.claims.claim import Claim, Judgement, agrees, decide, round_as, sp
 from traceana.claims.papers import PAPERS
 from traceana.cohorts.task_times import END_IMPUTATIONS
 from traceana.cohorts.tasks import instance_times, sample_jobs, task_times
-from traceana.questions.correlations.correlate import runtime_correlations
+from traceana.questions.correlations.analyze import runtime_correlations
 from traceana.questions.correlations.points import implied_n
 from traceana.questions.failures.runtimes import runtime_by
 from traceana.store import Store, Trace

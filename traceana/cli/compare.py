@@ -49,8 +49,13 @@ def compare(
     """
     from traceana.exchange import select_jobs
     from traceana.opening import compare as compare_two
-    from traceana.questions.comparison.compare_traces import check_condition, compare_traces, holds
-    from traceana.questions.comparison.tables import Changes, Comparison
+    from traceana.questions.comparison.compare_traces import (
+        Changes,
+        Comparison,
+        check_condition,
+        compare_traces,
+        holds,
+    )
     from traceana.store import open_store
 
     if (split is None) != (len(traces) > 1):
@@ -145,7 +150,7 @@ def _show(frame: pl.DataFrame) -> None:
     import polars as pl
     from rich.table import Table
 
-    from traceana.questions.comparison.tables import Comparison, reasons
+    from traceana.questions.comparison.compare_traces import Comparison, reasons
     from traceana.tables.display import cells_of
 
     compared = frame.filter(pl.col("estimate").count().over("question") > 1)

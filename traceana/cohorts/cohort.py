@@ -1,10 +1,12 @@
-"""Cohorts (jobs, or tasks with the runtimes of their instances) for outcome analyses."""
+"""Select the cohort of a trace, its independent unit, and results over one or two units."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from functools import wraps
+from itertools import chain
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -17,13 +19,15 @@ from traceana.cohorts.tasks import (
     task_owners,
     task_times,
 )
-from traceana.cohorts.two_way import combine_units
 from traceana.schema import STATUSES
 from traceana.stats.arrays import Floats, Integers
+from traceana.stats.intervals import two_way_interval, two_way_pvalue
 from traceana.stats.quantiles import woodruff_interval
 from traceana.stats.time_blocks import MIN_BLOCKS, TimeBlocks, time_blocks
 from traceana.store import Trace
+from traceana.store.frames import column_names
 from traceana.tables.formatting import duration, plural
+from traceana.tables.result import Result
 
 T = TypeVar("T")
 MOST_GROUPS: Final = 20
@@ -463,3 +467,91 @@ def outcome_cohort(trace: Trace, /) -> Cohort:
             definitions = (*watched.definitions, definition)
             return replace(watched, rows=rows, horizon_s=horizon_s, definitions=definitions)
     return cohort
+
+
+Combined = TypeVar("Combined")
+
+
+def combine_units(results: Sequence[Combined], /) -> Combined:
+    """Combine a function's results over either unit, and over the combinations of both.
+
+    Intervals, p-values and standard errors change; estimates are those of all three.
+    """
+    first = results[0]
+    if isinstance(first, tuple):
+        return cast("Combined", tuple(combine_units(parts) for parts in zip(*results, strict=True)))
+    if isinstance(first, Result):
+        # predictions are of held-out units: each unit has its own
+        names = {name for name in first.tables if getattr(first, name) is not None} - {
+            "calibration"
+        }
+        frames = {name: _combined([getattr(result, name) for result in results]) for name in names}
+        return cast("Combined", replace(cast("Any", first), **frames))
+    return cast("Combined", _combined(cast("Sequence[pl.DataFrame]", results)))
+
+
+def _combined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    first, second, both = frames
+    if not first.height == second.height == both.height:
+        return first
+    columns: dict[str, Any] = {}
+
+    def values(name: str) -> np.ndarray:
+        return np.stack([frame[name].cast(pl.Float64).to_numpy() for frame in frames])
+
+    for low in (name for name in first.columns if "ci_low" in name):
+        high = low.replace("ci_low", "ci_high")
+        ends = np.stack([values(low), values(high)], axis=1)
+        columns |= zip((low, high), two_way_interval(ends), strict=True)
+    columns |= {name: two_way_pvalue(values(name)) for name in first.columns if "pvalue" in name}
+    if "std_error" in first.columns:
+        squares = values("std_error") ** 2
+        total = np.maximum(squares[0] + squares[1] - squares[2], squares[:2].max(axis=0))
+        columns["std_error"] = np.sqrt(total)
+    combined = first.with_columns(
+        pl.Series(name, column).fill_nan(None) for name, column in columns.items()
+    )
+    if "note" in first.columns:
+        combined = combined.with_columns(note=first["note"].fill_null(second["note"]))
+    return combined
+
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+UNIT_NOTE: Final = (
+    "rows are treated as independent although the frame has a column user: intervals are likely "
+    'too narrow; pass cluster="user"'
+)
+
+
+def notes_unit(function: Function) -> Function:
+    """Note in the result that no cluster was named although the frame has a column user.
+
+    Notes that are not null stay. Nothing is noted where the column user is a group or a variable.
+    """
+
+    @wraps(function)
+    def noted(*args: Any, **options: Any) -> Any:  # noqa: ANN401  as the function
+        result = function(*args, **options)
+        named = [[value] if isinstance(value, str) else value for value in options.values()]
+        named += [[value] if isinstance(value, str) else value for value in args[1:]]
+        lists = (value for value in named if isinstance(value, list | tuple))
+        if "cluster" in options and options["cluster"] is not None:
+            return result
+        if "user" in chain.from_iterable(lists) or "user" not in column_names(args[0]):
+            return result
+        return _note(result)
+
+    return cast("Function", noted)
+
+
+def _note(table: pl.DataFrame | Result) -> pl.DataFrame | Result:
+    if isinstance(table, Result):
+        frames = {name: getattr(table, name) for name in table.tables}
+        changed = {
+            name: _note(frame)
+            for name, frame in frames.items()
+            if frame is not None and "note" in frame.columns
+        }
+        return replace(cast("Any", table), **changed) if changed else table
+    note = pl.col("note") if "note" in table.columns else pl.lit(None, pl.String)
+    return table.with_columns(note=note.fill_null(pl.lit(UNIT_NOTE)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -11,11 +11,15 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
 from traceana.cohorts.overlap import BEGIN, UNTIL, Window, open_overlap
+from traceana.cohorts.task_times import sum_gpus
 from traceana.cohorts.tasks import JobSample
 from traceana.stats.survival import product_limit
 from traceana.store import Trace
 from traceana.store.frames import collect, reduce_frame, sort_stably
 from traceana.store.manifest import Manifest
+
+if TYPE_CHECKING:
+    from traceana.store import Trace
 
 
 @dataclass(frozen=True)
@@ -270,3 +274,45 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     in_use = changes.select(_NODE, pl.col(used).cum_sum().over(_NODE))
     most = in_use.group_by(_NODE).agg(pl.col(used).max().round(3)).join(named, on=_NODE)
     return most.with_columns(**none).select(*empty).sort("machine_id")
+
+
+_FEWEST_NODES: Final = 2
+
+
+class Capacity(NamedTuple):
+    """GPUs (or CPUs) of a cluster, its machines, and where they are from."""
+
+    gpus: float
+    machines: Any
+    """Frame of [machine_id, gpus, gpu_type]; None: only the number is known."""
+    source: str
+
+
+def capacity_of(trace: Trace, /) -> Capacity | None:
+    """Return the GPUs of a trace: of its machines, as stated, or of the nodes seen; else None."""
+    if trace.has("machines", ("gpus",)):
+        rows = trace.frame("machines")
+        machines = rows.filter(pl.col("gpus").is_not_null())  # type: ignore[union-attr]
+        if total := sum_gpus(machines):
+            return Capacity(total, machines, "of the machines")
+    if stated := sum(capacity.gpus for capacity in trace.manifest.capacity.values()):
+        return Capacity(float(stated), None, "as stated")
+    return _seen(trace, "gpus")
+
+
+def cpus_of(trace: Trace, /) -> Capacity | None:
+    """Return the CPUs of the machines of a trace, or of the nodes seen; else None."""
+    if not trace.has("machines", ("cpus",)):
+        return _seen(trace, "cpus")
+    total = trace.scan("machines").select(pl.col("cpus").cast(pl.Float64).sum()).collect().item()
+    return Capacity(total, None, "of the machines") if total else None
+
+
+def _seen(trace: Trace, of: str) -> Capacity | None:
+    if trace.manifest.lists_only_survivors or not trace.has("jobs", (of, "start_s")):
+        return None
+    seen = trace.once(nodes_seen).filter(pl.col(of) > 0)
+    if seen.height < _FEWEST_NODES:
+        return None
+    source = f"the most in use at a time on each of {seen.height:,} nodes seen"
+    return Capacity(float(seen[of].sum()), seen, source)

@@ -10,8 +10,13 @@ from tests.questions.stragglers.test_detect import calm, samples_of
 from traceana import detect_stragglers
 from traceana.questions.stragglers import detect
 from traceana.questions.stragglers.blocks import read_reports
-from traceana.questions.stragglers.chance import measure_levels, measure_noise
-from traceana.questions.stragglers.episodes import Rules, Stretch, _leads_or_lags
+from traceana.questions.stragglers.episodes import (
+    Rules,
+    Stretch,
+    _leads_or_lags,
+    measure_levels,
+    measure_noise,
+)
 
 
 def changes(blocks: list[float], slow_level: float) -> bool:

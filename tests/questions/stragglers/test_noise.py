@@ -10,13 +10,15 @@ import pytest
 from scipy import optimize, stats
 
 from traceana.questions.stragglers.blocks import coming_report, read_reports
-from traceana.questions.stragglers.chance import BLOCKS, measure_levels, measure_noise
 from traceana.questions.stragglers.detect import at_once
 from traceana.questions.stragglers.episodes import (
+    NOISE_BLOCKS,
     Stretch,
     evidence_of_reports,
     excess_over_peers,
     log_ratio,
+    measure_levels,
+    measure_noise,
     noise_of_reports,
 )
 
@@ -94,7 +96,7 @@ def test_workers_move_as_one_where_their_own_noise_is_seven_tenths_of_the_common
 @pytest.mark.parametrize("n_times", [2, 3, 5, 8 * 3, 8 * 3 + 2])
 def test_the_interval_of_two_workers_is_that_of_paired_blocks(n_times: int) -> None:
     x = np.random.default_rng(4).lognormal(0, 0.2, (2, n_times)) * [[3], [2]]
-    length = max(n_times // BLOCKS, 1)
+    length = max(n_times // NOISE_BLOCKS, 1)
     blocks = [np.median(own[: n_times // length * length].reshape(-1, length), axis=1) for own in x]
     found = measure_levels(x[None], 1.2)
     ratio = np.median(x[0]) / np.median(x[1])

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import traceana
-from traceana.questions.workload.pending import pending_jobs
+from traceana.questions.workload.analyze_consumers import pending_jobs
 from traceana.report import build_report
 from traceana.store import Store
 

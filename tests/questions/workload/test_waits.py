@@ -14,7 +14,7 @@ from traceana.questions.trends.changes import changes_and_drift
 from traceana.questions.trends.drift import slope_over_time
 from traceana.questions.workload import section
 from traceana.questions.workload.analyze import adjusted_waits
-from traceana.questions.workload.interarrivals import seasonality
+from traceana.questions.workload.demand import seasonality
 
 if TYPE_CHECKING:
     from pathlib import Path

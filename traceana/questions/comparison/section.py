@@ -11,8 +11,7 @@ import polars as pl
 from traceana.page.blocks import Content, Points, Table, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.comparison.compare_traces import compare_traces
-from traceana.questions.comparison.tables import reasons
+from traceana.questions.comparison.compare_traces import compare_traces, reasons
 from traceana.store import Trace
 from traceana.tables.formatting import (
     duration,

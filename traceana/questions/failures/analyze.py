@@ -21,13 +21,12 @@ from traceana.questions.failures.association import (
     outcome_association,
     standardized_failure_rates,
 )
-from traceana.questions.failures.clusters import with_adjusted
 from traceana.questions.failures.curves import incidence_and_survival, kaplan_meier
 from traceana.questions.failures.events import CELLS, Columns, count_events
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import node_failures
-from traceana.questions.failures.rates import failure_rates
+from traceana.questions.failures.rates import failure_rates, with_adjusted
 from traceana.questions.failures.runtimes import compare_runtimes
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
 from traceana.questions.failures.tables_competing_risks import (

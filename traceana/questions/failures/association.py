@@ -9,9 +9,10 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import chdtrc
 
-from traceana.cohorts.unit_note import notes_unit
+from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.clusters import (
+from traceana.questions.failures.events import CELLS
+from traceana.questions.failures.rates import (
     ONE_CLUSTER,
     cluster_codes,
     count_failures,
@@ -19,7 +20,6 @@ from traceana.questions.failures.clusters import (
     refuse_missing,
     with_adjusted,
 )
-from traceana.questions.failures.events import CELLS
 from traceana.questions.failures.tables import (
     Association,
     FailureOdds,

@@ -12,9 +12,8 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import stdtrit
 
-from traceana.cohorts.unit_note import notes_unit
+from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.clusters import note_few
 from traceana.questions.failures.events import (
     EVENTS,
     MIN_AT_RISK,
@@ -25,6 +24,7 @@ from traceana.questions.failures.events import (
     default_horizon,
     estimate_incidence,
 )
+from traceana.questions.failures.rates import note_few
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
     IncidenceGroups,

@@ -13,7 +13,7 @@ from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.ends import open_statuses
 from traceana.errors import DataError
-from traceana.questions.failures.clusters import refuse_missing
+from traceana.questions.failures.rates import refuse_missing
 from traceana.questions.failures.tables_competing_risks import RowsAtRisk
 from traceana.stats.arguments import as_list, is_number
 from traceana.stats.intervals import FEWEST_CLUSTERS

@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
+from traceana.cohorts.cohort import notes_unit
 from traceana.cohorts.overlap import HELD, Window, open_overlap
-from traceana.cohorts.unit_note import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.clusters import refuse_missing
 from traceana.questions.failures.events import EVENTS, check_events
+from traceana.questions.failures.rates import refuse_missing
 from traceana.questions.failures.tables import Goodput, HazardByRuntime, TimeLimitEnds
 from traceana.stats.arguments import as_list, check_confidence, is_number
 from traceana.stats.intervals import rate_interval

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
-from traceana.cohorts.unit_note import notes_unit
+from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
-from traceana.questions.failures.clusters import (
+from traceana.questions.failures.rates import (
     cluster_codes,
     cluster_errors,
     group_codes,

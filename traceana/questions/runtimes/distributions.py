@@ -14,7 +14,7 @@ import scipy  # scipy.stats is slow to import and loaded when used
 from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
-from traceana.cohorts.unit_note import notes_unit
+from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import (
     DistributionFits,

@@ -12,7 +12,7 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
-from traceana.cohorts.unit_note import notes_unit
+from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.stats.arguments import as_list, check_confidence, is_number

@@ -22,14 +22,14 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.runtimes.analyze import (
+from traceana.questions.runtimes.distributions import empirical_distribution
+from traceana.questions.runtimes.fit import (
     REFITS,
     SEED,
     RuntimeDistributions,
     analyze_runtime_distributions,
     median_above,
 )
-from traceana.questions.runtimes.distributions import empirical_distribution
 from traceana.questions.runtimes.tables import (
     BestFamilies,
     DistributionFits,

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.cohorts.capacity import capacity_of
-from traceana.cohorts.observation import window_of
+from traceana.cohorts.observation import capacity_of, window_of
 from traceana.simulate.placement.policies import POLICIES
 from traceana.simulate.placement.simulate import Workload, sweep_placement
 from traceana.simulate.schedule.capacity import ALL, GroupCapacity, implied_rates

@@ -16,16 +16,18 @@ from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.questions.stragglers.blocks import Block, Counts, Part, over, read_parts
-from traceana.questions.stragglers.chance import (
+from traceana.questions.stragglers.episodes import (
     ALPHA,
     FEWEST_EFFECTIVE,
     Levels,
+    Rules,
+    Stretch,
     effective_times,
+    find_stretches,
     keep_beyond_chance,
     measure_levels,
     measure_noise,
 )
-from traceana.questions.stragglers.episodes import Rules, Stretch, find_stretches
 from traceana.questions.stragglers.tables import Episodes, StragglerJobs, StragglerResult
 from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Floats

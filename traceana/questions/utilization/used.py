@@ -9,7 +9,7 @@ import narwhals.stable.v2 as nw
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
-from traceana.cohorts.unit_note import notes_unit
+from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
 from traceana.questions.utilization.tables import (
     Allocation,

@@ -12,17 +12,16 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
-from traceana.cohorts.capacity import capacity_of
 from traceana.cohorts.cohort import GROUPINGS
-from traceana.cohorts.observation import Observation, observe, window_of
+from traceana.cohorts.observation import Observation, capacity_of, observe, window_of
 from traceana.cohorts.overlap import Window, local_offset_s
 from traceana.cohorts.tasks import from_tasks, jobs_of_tasks, sample_jobs
 from traceana.errors import DataError
 from traceana.questions.failures.hazards import cause_specific_hazards
 from traceana.questions.runtimes.distributions import empirical_distribution
-from traceana.questions.workload.demand import gpu_demand
-from traceana.questions.workload.interarrivals import (
+from traceana.questions.workload.demand import (
     arrival_rhythm,
+    gpu_demand,
     interarrival_curve,
     interarrivals,
     seasonality,

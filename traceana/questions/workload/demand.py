@@ -1,12 +1,14 @@
-"""GPUs requested over time, and quantiles of runtime and size."""
+"""Submissions and the GPUs requested over time, and quantiles of runtime and size."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, Literal
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import ArrayLike, NDArray
 
 from traceana.cohorts.overlap import (
     BEGIN,
@@ -20,17 +22,27 @@ from traceana.cohorts.overlap import (
     sum_edges,
 )
 from traceana.errors import DataError
-from traceana.questions.workload.tables import GpuDemand, JobQuantiles, SizeDistribution
-from traceana.stats.arguments import is_number
+from traceana.questions.workload.tables import (
+    ArrivalRhythm,
+    GpuDemand,
+    InterarrivalCurve,
+    Interarrivals,
+    JobQuantiles,
+    Seasonality,
+    SizeDistribution,
+)
+from traceana.stats.arguments import check_count, is_number
 from traceana.store.frames import (
     LARGEST,
     Names,
     as_names,
+    collect,
+    open_frame,
     read_once,
     reduce_frame,
     refuse_clash,
 )
-from traceana.tables.declare import declared, returns
+from traceana.tables.declare import declared, returns, schema_of
 
 _MOST_BINS: Final = 10_000_000
 _QUANTILES: Final = {
@@ -269,3 +281,304 @@ def size_distribution(
         fraction_of_jobs=fraction("jobs"), fraction_of_gpu_hours=fraction("gpu_hours")
     )
     return declared(table, SizeDistribution, by=keys)
+
+
+_MOST_POINTS: Final = 1_000_000
+
+
+@returns(Interarrivals)
+def interarrivals(
+    jobs: IntoFrame, /, by: Names = (), *, window_s: float = 3600, submit: str = "submit_s"
+) -> pl.DataFrame:
+    """Compute the burstiness of submissions: interarrival times and counts in windows.
+
+    - cv, the coefficient of variation of the interarrival times (ddof 1): 0 for periodic
+      arrivals, 1 for a Poisson process, above 1 for bursts.
+    - burstiness = (cv - 1) / (cv + 1), from -1 (periodic) over 0 (Poisson) to 1; and memory, the
+      Pearson correlation of successive interarrival times (Goh and Barabasi, EPL 81, 2008).
+    - dispersion, the variance (ddof 1) over the mean of the submissions in each window (index of
+      dispersion): 1 for a Poisson process. Windows are [k, k + 1) * window_s on the clock of the
+      trace, within the first and last submission of the group, empty ones included.
+
+    Daily and weekly cycles alone make all of them differ from the values of a Poisson process.
+
+    Parameters
+    ----------
+    jobs, by, submit
+        As in :func:`workload_summary`.
+    window_s
+        Length of a window in s.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by `by`, nulls last. memory is null for fewer than 4 submissions or equal
+        interarrival times, dispersion for fewer than 2 windows or empty ones. The columns are
+        `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
+    >>> found = traceana.interarrivals(jobs, window_s=60)
+    >>> found.select("n", "mean_s", "median_s", pl.col("cv").round(2)).rows()
+    [(4, 100.0, 45.0, 1.36)]
+    """
+    if not (is_number(window_s) and 0 < window_s <= LARGEST):
+        raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
+    keys = as_names(by)
+    refuse_clash(keys, (*Interarrivals.columns(), "submit_s", "gap_s"))
+    # sums over groups that are known to be sorted depend on the number of threads
+    rows, time = _gaps(jobs, keys, submit).sort("submit_s"), pl.col("submit_s")
+    if rows.select(time.max().fill_null(0)).item() / window_s > 2**53:
+        raise DataError(
+            f"window_s {window_s:g} is too short for this clock, which allows 2^53 windows"
+        )
+    window = (time / window_s).floor()
+    first, end = (time.min() / window_s).ceil(), (time.max() / window_s).floor()
+    whole = (window >= first) & (window < end)
+    gap, before = pl.col("gap_s"), pl.col(".before")
+    pairs = gap.is_not_null() & before.is_not_null()
+    both = [column.filter(pairs) for column in (gap, before)]
+    vary = pl.all_horizontal(column.min() < column.max() for column in both)
+    table = reduce_frame(
+        rows.with_columns(pl.len().over(window, *keys).alias(".in_window")),
+        keys,
+        jobs=pl.len(),
+        n_missing=time.null_count(),
+        n=gap.count(),
+        mean_s=gap.mean(),
+        median_s=gap.quantile(0.5, "linear"),
+        p99_s=gap.quantile(0.99, "linear"),
+        max_s=gap.max(),
+        fraction_zero=(gap == 0).mean(),
+        cv=pl.when(gap.mean() > 0).then(gap.std() / gap.mean()),
+        memory=pl.when(vary).then(pl.corr(*both)),
+        windows=(end - first).clip(0).fill_null(0).cast(pl.Int64, strict=False),
+        in_windows=whole.sum(),
+        squares=pl.col(".in_window").filter(whole).sum().cast(pl.Float64),
+    )
+    windows, arrivals, cv = pl.col("windows"), pl.col("in_windows"), pl.col("cv")
+    variance = (pl.col("squares") - arrivals**2 / windows) / (windows - 1)
+    note = (
+        pl.when(pl.col("n") < 2)
+        .then(pl.lit("fewer than 3 submissions"))
+        .when(cv.is_null())
+        .then(pl.lit("all at one time"))
+    )
+    table = table.with_columns(
+        burstiness=(cv - 1) / (cv + 1),
+        dispersion=pl.when(windows > 1, arrivals > 0).then(variance / (arrivals / windows)),
+        note=note,
+    )
+    return declared(table, Interarrivals, by=keys)
+
+
+@returns(InterarrivalCurve)
+def interarrival_curve(
+    jobs: IntoFrame, /, by: Names = (), *, points: int = 201, submit: str = "submit_s"
+) -> pl.DataFrame:
+    """Compute the survival function of the interarrival times.
+
+    It is listed beside that of a Poisson process of the same rate, exp(-gap / mean gap).
+
+    Parameters
+    ----------
+    jobs, by, submit
+        As in :func:`interarrivals`.
+    points
+        Times per group, evenly spaced on a logarithmic axis from the smallest above 0 to the
+        largest; from 2 to a million. A time of 0 comes before them if there is one.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by `by` and gap_s, nulls last. A group in which no time is above 0 has no row. The
+        columns are `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
+    >>> traceana.interarrival_curve(jobs, points=3).select("gap_s", "fraction_longer").rows()
+    [(10.0, 0.75), (54.77225575051662, 0.5), (300.0, 0.0)]
+    """
+    check_count("points", points, least=2, most=_MOST_POINTS)
+    keys = as_names(by)
+    refuse_clash(keys, (*InterarrivalCurve.columns(), "submit_s"))
+    gaps = _gaps(jobs, keys, submit).drop_nulls("gap_s")
+    schema = {key: gaps.schema[key] for key in keys} | schema_of(InterarrivalCurve)
+    curves = [pl.DataFrame(schema=schema)]
+    # without keys there is one group of all
+    for _, of_group in gaps.group_by(keys or pl.lit(0), maintain_order=True):
+        gap_s = of_group["gap_s"].sort().to_numpy()
+        above = gap_s[gap_s > 0]
+        if not above.size:
+            continue
+        at = np.geomspace(above[0], above[-1], points)
+        at[0], at[-1] = above[0], above[-1]  # to the last digit
+        at = np.unique(at if above.size == gap_s.size else np.append(0.0, at))
+        curve = {
+            "gap_s": at,
+            "fraction_longer": 1 - np.searchsorted(gap_s, at, side="right") / gap_s.size,
+            "fraction_longer_poisson": np.exp(-at / gap_s.mean()),
+        }
+        group = of_group[:1].select(*keys, n=pl.lit(gap_s.size, pl.Int64))
+        curves.append(group.join(pl.DataFrame(curve), how="cross"))
+    return declared(pl.concat(curves), InterarrivalCurve, by=keys)
+
+
+def _gaps(jobs: IntoFrame, keys: tuple[str, ...], submit: str) -> pl.DataFrame:
+    """Return [*keys, submit_s, gap_s, .before], sorted: the time since the last submission."""
+    times = collect(open_frame(jobs, keys=keys, measures={"submit": submit}))
+    rows = times.rename({submit: "submit_s"}).sort(*keys, "submit_s", nulls_last=True)
+    rows = rows.with_columns(gap_s=pl.col("submit_s").diff().over(pl.lit(0), *keys))
+    return rows.with_columns(pl.col("gap_s").shift(1).over(pl.lit(0), *keys).alias(".before"))
+
+
+_HOUR_S: Final = 3600
+_DAY_S: Final = 24 * _HOUR_S
+_WEEK_S: Final = 7 * _DAY_S
+# per -> a slot's length, its cycle's, the first slot's number, and how far into the cycle second 0
+# of the Unix clock is (it was a Thursday, the fourth day)
+_SLOTS: Final = {"hour": (_HOUR_S, _DAY_S, 0, 0), "weekday": (_DAY_S, _WEEK_S, 1, 3 * _DAY_S)}
+
+
+@returns(ArrivalRhythm)
+def arrival_rhythm(
+    jobs: IntoFrame,
+    /,
+    *,
+    per: Literal["hour", "weekday"],
+    utc_offset_h: float = 0,
+    by: Names = (),
+    submit: str = "submit_s",
+) -> pl.DataFrame:
+    """Count submissions by hour of the day or weekday, with their rates.
+
+    The rate of a slot is its jobs over the time for which the slot was observed, from the first
+    to the last submission of the group. Counts alone would depend on how often a slot occurs.
+
+    Seconds are read as seconds since 1970-01-01 00:00 UTC. If second 0 is the beginning of the
+    data collection, hour 0 is the first hour of a day that begins when the collection did.
+
+    Parameters
+    ----------
+    jobs, by, submit
+        As in :func:`workload_summary`.
+    per
+        "hour" for hours 0 to 23, "weekday" for 1 (Monday) to 7, as in ISO 8601.
+    utc_offset_h
+        Hours to add to the clock for local time, -24 to 24.
+
+    Returns
+    -------
+    DataFrame
+        Every slot of every group with a submission, sorted by group and slot, nulls last. Jobs
+        without a submission are not counted. The columns are `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 60, 3600, 90000]})
+    >>> rhythm = traceana.arrival_rhythm(jobs, per="hour").head(3)
+    >>> rhythm.select("hour", "jobs", "fraction_of_all").rows()
+    [(0, 2, 0.5), (1, 2, 0.5), (2, 0, 0.0)]
+    """
+    if not isinstance(per, str) or per not in _SLOTS:
+        raise DataError(f"per must be one of {', '.join(_SLOTS)}; it is {per!r}")
+    if not (is_number(utc_offset_h) and -24 <= utc_offset_h <= 24):
+        raise DataError(f"utc_offset_h must lie from -24 to 24 hours; it is {utc_offset_h!r}")
+    slot_s, cycle_s, first_slot, ahead_s = _SLOTS[per]
+    keys = as_names(by)
+    refuse_clash(keys, (per, "fraction_of_all", "observed_h", "jobs_per_h", "in_group"))
+    # whole weeks change neither hour nor weekday, and keep what is floored from being negative
+    shift = (ahead_s + utc_offset_h * _HOUR_S) % _WEEK_S
+    local = nw.col(submit) + shift
+    slot = ((local % cycle_s) / slot_s).floor() + first_slot
+    counts = reduce_frame(
+        open_frame(jobs, keys=keys, measures={"submit": submit})
+        .filter(~nw.col(submit).is_null())
+        .with_columns(slot.alias(per)),
+        (*keys, per),
+        jobs=nw.len(),
+        first=local.min(),
+        last=local.max(),
+    )
+    if (counts["last"] > 2**53).any():
+        raise DataError(f"{submit} is above 2^53 s; such seconds are not exact")
+    counts = counts.with_columns(pl.col(per).cast(pl.Int64))
+    spans = reduce_frame(
+        counts,
+        keys,
+        first=pl.col("first").min(),
+        last=pl.col("last").max(),
+        in_group=pl.col("jobs").sum(),
+    ).filter(pl.col("in_group") > 0)  # a frame without rows is still one group of no keys
+    slots = pl.DataFrame({per: range(first_slot, first_slot + cycle_s // slot_s)})
+    begins = (pl.col(per) - first_slot) * slot_s
+
+    def seconds_before(time: str) -> pl.Expr:
+        """Return how long the slot was, from the clock's beginning to a time."""
+        past = pl.col(time)
+        return (past / cycle_s).floor() * slot_s + (past % cycle_s - begins).clip(0, slot_s)
+
+    observed_h = (seconds_before("last") - seconds_before("first")) / _HOUR_S
+    table = (
+        spans.join(slots, how="cross")
+        .join(counts.select(*keys, per, "jobs"), on=[*keys, per], how="left", nulls_equal=True)
+        .with_columns(pl.col("jobs").fill_null(0), observed_h=observed_h)
+        .with_columns(
+            fraction_of_all=pl.col("jobs") / pl.col("in_group"),
+            jobs_per_h=pl.col("jobs") / pl.when(pl.col("observed_h") > 0).then("observed_h"),
+        )
+        .sort(*keys, per, nulls_last=True)
+    )
+    return declared(table, ArrivalRhythm, by=keys)
+
+
+_CYCLES: Final = {"day": (_DAY_S, 24, 10), "week": (_WEEK_S, 7, 5)}
+"""Length, slots, and the fewest whole cycles."""
+_RESAMPLES: Final = 999
+
+
+def seasonality(times_s: ArrayLike, /, *, rng: int = 1) -> pl.DataFrame:
+    """Test whether submissions depend on the hour of the day, and on the day of the week.
+
+    Each whole day is shifted in a circle by a random number of hours (each week by days), which
+    keeps its total and the dependence of consecutive hours but no common phase. The statistic is
+    the variance of the mean square roots of the counts by hour. The phase of the clock does not
+    matter. Cycles of which fewer than 10 days or 5 weeks are whole are not tested. Returns
+    :class:`~traceana.questions.workload.tables.Seasonality`; p is at least 1 / 1,000.
+    """
+    times = np.asarray(times_s, dtype=np.float64)
+    times = times[np.isfinite(times)]
+    generator = np.random.default_rng(rng)
+    rows: list[dict[str, Any]] = []
+    for name, (length_s, slots, fewest) in _CYCLES.items() if len(times) else ():
+        first = np.ceil(times.min() / length_s)
+        cycles = int(times.max() // length_s - first)
+        if cycles < fewest:
+            continue
+        place = ((times - first * length_s) // (length_s / slots)).astype(np.int64)
+        place = place[(place >= 0) & (place < cycles * slots)]
+        counts = np.bincount(place, minlength=cycles * slots).reshape(cycles, slots)
+        if not counts.any():
+            continue
+        amplitude = float(counts.mean(axis=0).std() / counts.mean())
+        row = {"cycle": name, "n_cycles": cycles, "n": int(counts.sum()), "amplitude": amplitude}
+        rows.append(row | {"pvalue": _pvalue(np.sqrt(counts), generator)})
+    return declared(pl.DataFrame(rows, schema=schema_of(Seasonality)), Seasonality)
+
+
+def _pvalue(roots: NDArray[np.float64], generator: np.random.Generator) -> float:
+    cycles, slots = roots.shape
+    variances, exceed = roots.mean(axis=0).var(), 0
+    for _ in range(_RESAMPLES):
+        shift = generator.integers(0, slots, (cycles, 1))
+        moved = np.take_along_axis(roots, (np.arange(slots) + shift) % slots, axis=1)
+        exceed += int(moved.mean(axis=0).var() >= variances * (1 - 1e-12))
+    return (exceed + 1) / (_RESAMPLES + 1)

@@ -19,8 +19,8 @@ from traceana.questions.workload.analyze_consumers import (
     FEWEST_WAITS,
     Consumers,
     describe_consumers,
+    pending_jobs,
 )
-from traceana.questions.workload.pending import pending_jobs
 from traceana.questions.workload.tables import ResourceUsage
 from traceana.store import Trace, distinct_traces
 from traceana.tables.display import csv_text, key_heading
