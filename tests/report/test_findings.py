@@ -10,7 +10,7 @@ from traceana.ingesters import add_table
 from traceana.page.finding import Finding
 from traceana.questions.failures import section_competing_risks, section_model
 from traceana.questions.failures.analyze import analyze_outcomes, variance_between_units
-from traceana.questions.failures.section_tests import findings_of, state_overall
+from traceana.questions.failures.section_model import findings_of, state_overall
 from traceana.questions.runtimes.fit import analyze_runtime_distributions
 from traceana.questions.trends import section as section_trends
 from traceana.report import build_report

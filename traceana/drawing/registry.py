@@ -73,6 +73,19 @@ class FigureEntry:
         return text
 
 
+def _documented(plot: Callable[..., Axes], result: str) -> str:
+    """Return the docstring with what every figure has: its input, `ax`, Returns and Raises."""
+    text = inspect.cleandoc(plot.__doc__ or "")
+    first = next(iter(inspect.signature(plot).parameters))
+    if f"\n{first}\n    " not in text:
+        names, of = re.fullmatch(r"(\w+(?: or \w+)?)(.*)", result).groups("")  # type: ignore[union-attr]
+        named = re.sub(r"\b(?!or\b)\w+", r"`\g<0>`", names)
+        head = "Parameters\n----------\n"
+        text = text if head in text else text.replace("Examples\n---", f"{head}\nExamples\n---", 1)
+        text = text.replace(head, f"{head}{first}\n    What {named} returns{of}.\n", 1)
+    return _PARAMETERS.sub(rf"\1{_AX}\2{_RETURNS}", text, 1)
+
+
 _LONGEST: Final = 300  # characters of an error
 _ENTRIES: Final[dict[str, FigureEntry]] = {}
 
@@ -80,7 +93,8 @@ _ENTRIES: Final[dict[str, FigureEntry]] = {}
 def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]:
     """Register a function that draws a figure.
 
-    The function draws in traceana's style, and its docstring describes `ax`, result and errors.
+    The function draws in traceana's style, and its docstring describes `ax`, its input unless it
+    does so itself, what it returns and errors.
     `reading` states how the figure is read. ``describe_<figure>`` in the same module returns a
     sentence for the caption.
 
@@ -114,8 +128,7 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
                     ) from error
                 return ax
 
-        text = inspect.cleandoc(plot.__doc__ or "")
-        styled.__doc__ = _PARAMETERS.sub(rf"\1{_AX}\2{_RETURNS}", text, 1)
+        styled.__doc__ = _documented(plot, result)
         _ENTRIES[name] = FigureEntry(styled, result, reading)
         return cast("Plot", styled)
 

@@ -98,13 +98,13 @@ class Section:
 
 @cache
 def sections() -> tuple[Section, ...]:
-    """Return the sections in their order: SECTION of each module named ``section*.py``.
+    """Return the sections in their order: every one in the modules named ``section*.py``.
 
     Other packages add sections by entry points of the group ``traceana.sections``. Raises a
     DataError if another package's section cannot be loaded.
     """
     modules = import_named("questions/*/section*.py", "claims/section*.py", "report/section*.py")
-    found = [module.SECTION for module in modules if hasattr(module, "SECTION")]
+    found = [one for module in modules for one in vars(module).values() if type(one) is Section]
     for point in entry_points(group=_GROUP):
         try:
             section = point.load()

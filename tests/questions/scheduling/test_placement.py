@@ -11,7 +11,7 @@ import pytest
 import traceana
 from traceana.figures import plot_placement_allocated, plot_placement_fragment
 from traceana.page.context import Context, DataSource
-from traceana.questions.scheduling.section_placement import SECTION
+from traceana.questions.scheduling.section_what_if import PLACEMENT
 from traceana.questions.scheduling.what_if import reversed_pairs
 from traceana.simulate.placement.simulate import summarize_placement, sweep_placement
 
@@ -60,8 +60,8 @@ def test_section_of_a_users_trace(tmp_path: Path) -> None:
     for table, frame in (("jobs", JOBS), ("machines", MACHINES)):
         traceana.add_table(frame, trace="mine", table=table, store=tmp_path)
     context = open_context(tmp_path)
-    [trace] = SECTION.traces(context)
-    content = SECTION.build([trace])
+    [trace] = PLACEMENT.traces(context)
+    content = PLACEMENT.build([trace])
     assert content.findings[0].startswith("mine: when jobs have requested as many GPUs")
     assert "(means of 2 seeds; n = 40 jobs, 10 GPUs)" in content.findings[0]
 
@@ -70,7 +70,7 @@ def test_section_states_how_many_jobs_fit_on_no_machine(tmp_path: Path) -> None:
     jobs = JOBS.with_columns(cpus=pl.when(gpus=2).then(65.0).otherwise("cpus"))
     for table, frame in (("jobs", jobs), ("machines", MACHINES)):
         traceana.add_table(frame, trace="mine", table=table, store=tmp_path)
-    content = SECTION.build(SECTION.traces(open_context(tmp_path)))
+    content = PLACEMENT.build(PLACEMENT.traces(open_context(tmp_path)))
     assert "10 jobs (25 %) fit on no machine, even if all are empty." in content.findings[0]
 
 
@@ -78,7 +78,7 @@ def test_no_section_where_no_machine_has_a_gpu(tmp_path: Path) -> None:
     machines = MACHINES.with_columns(gpus=pl.lit(0))
     for table, frame in (("jobs", JOBS), ("machines", machines)):
         traceana.add_table(frame, trace="mine", table=table, store=tmp_path)
-    content = SECTION.build(SECTION.traces(open_context(tmp_path)))
+    content = PLACEMENT.build(PLACEMENT.traces(open_context(tmp_path)))
     assert not content.findings
     assert not content.all_blocks
 

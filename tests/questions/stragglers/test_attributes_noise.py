@@ -10,7 +10,7 @@ import pytest
 
 from traceana import add_table, open_store, straggler_attributes
 from traceana.page.blocks import Table
-from traceana.questions.stragglers import section_attributes
+from traceana.questions.stragglers.section_variation import build_attributes
 
 
 def samples(slow: float, spikes: float, seed: int) -> pl.DataFrame:
@@ -53,7 +53,7 @@ def test_the_table_of_groups_has_none_that_chance_explains(tmp_path: Path) -> No
         add_table(rows, trace=name, table="worker_samples", store=tmp_path)
     listed = {}
     for name in ("noise", "slow"):
-        content = section_attributes.build([open_store(tmp_path).trace(name)])
+        content = build_attributes([open_store(tmp_path).trace(name)])
         tables = [one for one in content.blocks if isinstance(one, Table)]
         of_groups = [one for one in tables if one.caption.startswith("Groups that explain")]
         listed[name] = [tuple(row[1:3]) for table in of_groups for row in table.rows]

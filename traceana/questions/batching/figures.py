@@ -137,11 +137,6 @@ _SYSTEMS: Final = {
 def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the time of each cluster under uniform, static and dynamic batch sizes.
 
-    Parameters
-    ----------
-    comparison
-        What `compare_clusters` returns.
-
     Examples
     --------
     >>> import traceana

@@ -128,8 +128,6 @@ def plot_throughput(
 
     Parameters
     ----------
-    rates
-        What `iteration_rates` returns.
     measure
         "samples_per_s" or "scaling_efficiency".
 

@@ -127,8 +127,6 @@ def plot_batch_sweep(
 
     Parameters
     ----------
-    sweep
-        What `batch_size_sweep` returns.
     measure
         "eta" (energy) or "tta" (time).
 
@@ -194,11 +192,6 @@ _HEIGHT_IN: Final = 3.2
 )
 def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy of each configuration versus its time, with the Pareto front.
-
-    Parameters
-    ----------
-    energy
-        What `energy_to_accuracy` returns.
 
     Examples
     --------
@@ -306,8 +299,6 @@ def plot_energy_map(
 
     Parameters
     ----------
-    energy
-        What `energy_to_accuracy` returns.
     measure
         "energy", "time" or "cost".
 
@@ -383,8 +374,6 @@ def plot_power_sweep(
 
     Parameters
     ----------
-    energy
-        What `energy_to_accuracy` returns.
     measure
         "energy", "time" or "cost".
 

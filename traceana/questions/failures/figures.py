@@ -103,8 +103,6 @@ def plot_outcome_rates(
 
     Parameters
     ----------
-    result
-        What `outcome_rates` or `failure_rates` returns.
     heading
         Title of the figure.
 
@@ -300,11 +298,6 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
 
     One row per numeric feature and per level, under a heading with the reference level. A level
     without a finite odds ratio has a row with a note.
-
-    Parameters
-    ----------
-    result
-        What `failure_model` returns.
 
     Examples
     --------

@@ -51,8 +51,6 @@ def plot_survival(result: SurvivalCurves, /, *, ax: Axes | None = None, heading:
 
     Parameters
     ----------
-    result
-        What `kaplan_meier` returns.
     heading
         Title of the figure; by default "Survival of runtimes".
 
@@ -192,8 +190,6 @@ def plot_cumulative_incidence(
 
     Parameters
     ----------
-    result
-        What `cumulative_incidence` returns.
     event
         The event; None if the result has a single one.
     heading

@@ -22,7 +22,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.section import Section
 from traceana.questions.correlations.analyze import RESAMPLES, failure_association
-from traceana.questions.correlations.section_features import (
+from traceana.questions.correlations.section import (
     FAIL,
     FEATURE_NAMES,
     compare_methods,
@@ -38,7 +38,7 @@ from traceana.questions.failures.analyze import (
 )
 from traceana.questions.failures.rates import MOST_VALUES, failure_by_request
 from traceana.questions.failures.runtimes import runtime_by
-from traceana.questions.failures.section_tests import (
+from traceana.questions.failures.section_model import (
     details,
     findings_of,
     state_overall,

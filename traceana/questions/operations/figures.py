@@ -39,11 +39,6 @@ _SCENARIOS: Final = ("measured", "ideal")
 def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = None) -> Axes:
     """Draw the slowdown of each worker by data-parallel rank and stage.
 
-    Parameters
-    ----------
-    result
-        What `worker_slowdown` returns.
-
     Examples
     --------
     >>> import traceana
@@ -123,8 +118,6 @@ def plot_step_timeline(
 
     Parameters
     ----------
-    timeline
-        What `operation_timeline` returns.
     step, dp_rank
         Step and data-parallel rank to draw; not needed if there is one.
 

@@ -28,11 +28,6 @@ _DAY_S: Final = 86_400
 def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = None) -> Axes:
     """Draw the faults per 1,000 node-days by period.
 
-    Parameters
-    ----------
-    result
-        What `machine_reliability` returns.
-
     Examples
     --------
     >>> import polars as pl, traceana
@@ -77,11 +72,6 @@ def describe_faults_over_time(result: ReliabilityResult) -> str:
 def plot_machines_down(result: ReliabilityResult, /, *, ax: Axes | None = None) -> Axes:
     """Draw the number of machines that are down over time.
 
-    Parameters
-    ----------
-    result
-        What `machine_reliability` returns.
-
     Examples
     --------
     >>> import polars as pl, traceana
@@ -120,11 +110,6 @@ def describe_machines_down(result: ReliabilityResult) -> str:
 )
 def plot_faults_per_machine(result: ReliabilityResult, /, *, ax: Axes | None = None) -> Axes:
     """Draw the number of machines by their number of faults, against chance.
-
-    Parameters
-    ----------
-    result
-        What `machine_reliability` returns.
 
     Examples
     --------

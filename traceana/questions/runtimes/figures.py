@@ -57,8 +57,6 @@ def plot_distribution_fit(
 
     Parameters
     ----------
-    result
-        What `fit_distributions` returns.
     panel
         "shares": distribution function. "tail": one minus the distribution function, both axes
         logarithmic, where a power law is a straight line. "quantiles": quantile-quantile plot.

@@ -1,4 +1,4 @@
-"""Runtimes relative to the mean of their group, for each grouping of each trace."""
+"""Runtimes by group: their ratios to the mean, imputations of missing ends, and predictions."""
 
 from __future__ import annotations
 
@@ -15,22 +15,47 @@ from traceana.cohorts.cohort import (
     sample_note,
     task_title,
 )
-from traceana.cohorts.tables import RuntimeRatioSummary
+from traceana.cohorts.tables import CapacityCheck, MissingTimes, RuntimeRatioSummary
+from traceana.cohorts.task_times import END_IMPUTATIONS
+from traceana.cohorts.tasks import sample_jobs
+from traceana.errors import DataError
 from traceana.page.blocks import (
     Block,
     Content,
     Gallery,
     Heading,
+    Points,
+    Table,
     Text,
     drawing,
+    join_parts,
     picture_key,
     result_table,
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.runtimes.ratio import RatioTables, ratio_tables, tables_with_runtimes
+from traceana.questions.runtimes.predict import predict_runtimes
+from traceana.questions.runtimes.ratio import (
+    RatioTables,
+    capacity,
+    means_by_outcome,
+    missing_times,
+    ratio_tables,
+    tables_with_runtimes,
+)
+from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.store import Trace, distinct_traces
-from traceana.tables.formatting import plural, share, three_digits
+from traceana.tables.formatting import (
+    count,
+    duration,
+    fraction_range,
+    hours,
+    interval,
+    plain,
+    plural,
+    share,
+    three_digits,
+)
 
 _MAX_GROUPS: Final = 20
 _LABEL: Final = 28  # characters of a line of a label in the figure
@@ -203,4 +228,207 @@ SECTION = Section(
     shares="cohort",
     part="Runtimes",
     question="How far does a runtime deviate from the mean of its group?",
+)
+
+
+_IMPUTATIONS: Final = {
+    "drop_task": "a task has no runtime if any of its instances lacks a start or an end.",
+    "drop": "instances without a start or an end are excluded.",
+    "task": "a missing end is the end of the task, unless that is before the start of an instance "
+    "without an end.",
+    "running": "a missing end is the end of the trace if the last status of the task is running; "
+    "other instances without an end are excluded.",
+    "trace_end": "a missing end is the end of the trace.",
+}
+_TIMES: Final = ("end_imputation", "tasks_with_runtime", "mean_s", "median_s", "instances_used")
+_CHECKED: Final = (*_TIMES, "gpu_hours", "capacity_gpu_hours", "fraction_of_capacity")
+_DEPENDS: Final = "depending on missing ends"
+_TASKS_OPENING: Final = (
+    "The runtime of a task is the last end of its instances minus their first start; instances "
+    "without a start are excluded. GPU-hours are the GPUs that each instance requests times its "
+    "time; the capacity is the GPUs of all machines over the time span of the trace."
+)
+_TASKS_LIMITATIONS: Final = (
+    "An imputation with more GPU-hours than the capacity is wrong for the trace as a whole; one "
+    "with fewer may still miss lost ends. Runtime ratios and runtimes by outcome use `drop`; "
+    "competing risks use `running`."
+)
+
+
+def build_tasks(traces: Sequence[Trace]) -> Content:
+    """Compare the imputations of missing ends, for each trace with tasks and instances."""
+    points = tuple(f"`{name}`: {_IMPUTATIONS[name]}" for name in END_IMPUTATIONS)
+    blocks: list[Block] = [Text(_TASKS_OPENING), Points("The imputations", points)]
+    findings, lead = list[Finding](), list[Block]()
+    for trace in traces:
+        title, tasks = task_title(trace), trace.manifest.tables["tasks"]
+        check, error = trace.once(capacity)
+        findings.append(_finding(check, title))
+        caption = f"GPU-hours requested under each imputation, and the capacity. {title}"
+        lead.append(result_table(check, CapacityCheck, columns=_CHECKED, caption=caption))
+        means = trace.once(means_by_outcome, next(iter(tasks.groups), None))
+        blocks += [
+            Heading(f"{title}: {tasks.unit_noun}"),
+            *_sample_text(trace, error),
+            _means_table(means, title),
+            result_table(
+                trace.once(missing_times),
+                MissingTimes,
+                caption=f"Missing starts and ends of instances, by status of the task. {title}",
+                null={"status": "missing"},
+            ),
+        ]
+    return Content(tuple(findings), tuple(blocks), lead=tuple(lead), limitations=_TASKS_LIMITATIONS)
+
+
+def _sample_text(trace: Trace, error: float | None) -> list[Text]:
+    sample = trace.once(sample_jobs)
+    if sample is None:
+        return []
+    text = (
+        f"All results are from a sample: {sample.description}. Its GPU-hours are multiplied by "
+        f"{three_digits(1 / sample.fraction)}, all tasks over those drawn."
+    )
+    if error:
+        text += (
+            f" Their 95 % margin of error is at most {share(1.96 * error)}, as estimated from the "
+            "sample; it may contain too few of the rare very large jobs."
+        )
+    return [Text(text)]
+
+
+def _means_table(means: pl.DataFrame, title: str) -> Table:
+    keys = [name for name in means.columns if " " not in name]
+    cells = []
+    for name in END_IMPUTATIONS:
+        rows = means.select(f"mean {name}", f"n {name}").rows()
+        texts = [None if mean is None else f"{duration(mean)} ({n:,})" for mean, n in rows]
+        cells.append(pl.Series(name, texts, dtype=pl.String))
+    return result_table(
+        means.select(keys).with_columns(cells),
+        caption="Mean runtime and number of tasks, by imputation; success is completed, "
+        f"failure is defined as for the trace. {title}",
+        headings={name: f"`{name}`" for name in END_IMPUTATIONS},
+        null=dict.fromkeys(keys, "not stated"),
+    )
+
+
+def _finding(check: pl.DataFrame, title: str) -> Finding:
+    of = {row["end_imputation"]: row for row in check.rows(named=True)}
+    low, high = of["drop"], of["trace_end"]
+    if low["fraction_of_capacity"] is None:
+        ends = [hours(row["gpu_hours"]) for row in (low, high)]
+        return Finding(
+            f"{title}: tasks request {ends[0]} GPU-hours if instances without an end are excluded, "
+            f"and {ends[1]} if they run to the end of the trace; the capacity is not known.",
+            heading=f"{title}: tasks request {' to '.join(ends)} GPU-hours, {_DEPENDS}",
+            certainty="cannot tell",
+        )
+    least, most = (share(row["fraction_of_capacity"]) for row in (low, high))
+    heading = f"{title}: tasks request {least} to {most} of the capacity, {_DEPENDS}"
+    if high["fraction_of_capacity"] > 1:
+        most = f"{plain(round(high['fraction_of_capacity'], 1))} times these"
+    text = (
+        f"{title}: tasks request {least} of the GPU-hours of the {plain(low['machine_gpus'])} GPUs "
+        "of all machines if instances without an end are excluded, and "
+        f"{most} if they run to the end of the trace."
+    )
+    wrong = [name for name in END_IMPUTATIONS if of[name]["fraction_of_capacity"] > 1]
+    text += f" Imputations that exceed the capacity: {', '.join(wrong)}." * bool(wrong)
+    return Finding(text, heading=heading, certainty="cannot tell")
+
+
+TASKS = Section(
+    "task-runtimes",
+    "Task runtimes",
+    30,
+    build_tasks,
+    needs=({"tasks": ("status",), "instances": ("start_s", "end_s")},),
+    shares="cohort",
+    part="Runtimes",
+    question="How much do runtimes and GPU-hours depend on ends that are missing?",
+)
+
+
+_PREDICTION_OPENING: Final = (
+    "Jobs of the second half are predicted from what was known when they were submitted: the runs "
+    "of the same user and job name that had ended. A job without one has the prediction of all: "
+    "the quantile of the runtimes that had ended at the split. The score is the pinball loss; the "
+    "skill is its reduction compared with the prediction of all. The quantile regression uses the "
+    "runs of the same user and name, and the requested resources and time limit."
+)
+_PREDICTION_LIMITATIONS: Final = (
+    "The mean loss is determined by long jobs. Jobs that still run are excluded, which makes "
+    "predictions too short where many of them are long."
+)
+_COLUMNS: Final = ("submit_s", "end_s", "runtime_s", "user", "job_name")
+_NAMED: Final = {
+    "all": "median of all earlier jobs",
+    "last": "last runtime of the same user and name",
+    "mean": "mean of the same user and name",
+    "quantile": "median of the same user and name",
+    "model": "quantile regression",
+}
+_SHOWN: Final = ("predictor", "n", "pinball_s", "skill", "ci_low", "ci_high")
+_MOST: Final = 200_000  # latest jobs that are used
+_NOTICED: Final = 0.1
+"""Skill below which a prediction is no main result."""
+
+
+def build_predictions(traces: Sequence[Trace]) -> Content:
+    """Show the scores of each trace."""
+    return join_parts(_PREDICTION_OPENING, ((trace.label, _trace(trace)) for trace in traces))
+
+
+def score_predictions(trace: Trace) -> pl.DataFrame | None:
+    """Score predictions on the latest jobs; None where there are too few."""
+    sizes = [column for column in ("gpus", "cpus", "time_limit_s") if trace.has("jobs", (column,))]
+    jobs = trace.scan("jobs").select(*_COLUMNS, *sizes)
+    latest = jobs.sort("submit_s", nulls_last=False, maintain_order=True).tail(_MOST).collect()
+    try:
+        return predict_runtimes(latest, cluster=None if latest["user"].has_nulls() else "user")
+    except DataError:
+        return None
+
+
+def _trace(trace: Trace) -> Content:
+    result = trace.once(score_predictions)
+    if result is None:
+        return Content()
+    table = result_table(
+        result, RuntimePredictions, caption=f"Predicted runtimes of jobs. {trace.label}"
+    )
+    medians = result.filter(quantile=0.5)
+    better = medians.filter(pl.col("ci_low") > 0).sort("skill")
+    if better.height:
+        best = better.row(-1, named=True)
+        article = "a" if best["predictor"] == "model" else "the"
+        predictor, limits = _NAMED[best["predictor"]], interval(best, fraction_range)
+        change = f"{article} {predictor} predicts runtimes {share(best['skill'])} better"
+    else:
+        change, limits = "earlier runs of the same user and name predict runtimes no better", ""
+    heading = f"{trace.label}: {change} than the median of all earlier jobs"
+    finding = Finding(
+        f"{heading} (pinball loss; {limits}n = {count(medians['n'][0])} later jobs).",
+        heading=heading,
+        is_null=better.is_empty() or better["skill"][-1] < _NOTICED,
+    )
+    lead = result_table(
+        medians.with_columns(pl.col("predictor").replace(_NAMED)),
+        RuntimePredictions,
+        columns=_SHOWN,
+        caption="Predicted median runtimes of jobs; skill: reduction of the loss compared with the "
+        f"median of all earlier jobs. {trace.label}",
+    )
+    return Content((finding,), (table,), lead=(lead,), limitations=_PREDICTION_LIMITATIONS)
+
+
+PREDICTIONS = Section(
+    "runtime-prediction",
+    "Prediction of runtimes",
+    110,
+    build_predictions,
+    needs=({"jobs": _COLUMNS},),
+    part="Runtimes",
+    question="How well do earlier runs of a job predict its runtime?",
 )

@@ -129,12 +129,7 @@ _LINE: Final = "Line: one placement policy, mean over seeds. "
     "both in percent of all GPUs. On the thin line every request is placed.",
 )
 def plot_placement_allocated(placement: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the GPUs allocated against the GPUs requested by policy.
-
-    Parameters
-    ----------
-    placement
-        What `simulate_placement` returns, with a column policy; rows of several seeds are averaged.
+    """Draw the GPUs allocated against the GPUs requested by policy, the mean over seeds.
 
     Examples
     --------
@@ -171,12 +166,7 @@ describe_placement_fragment = describe_placement_allocated
     "typical requests cannot use, both in percent of all GPUs.",
 )
 def plot_placement_fragment(placement: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the fragment against the GPUs requested by policy.
-
-    Parameters
-    ----------
-    placement
-        What `simulate_placement` returns, with a column policy; rows of several seeds are averaged.
+    """Draw the fragment against the GPUs requested by policy, the mean over seeds.
 
     Examples
     --------

@@ -224,8 +224,6 @@ def plot_straggler_map(
 
     Parameters
     ----------
-    result
-        What `detect_stragglers` returns.
     job
         Key of the job to draw; not needed if the result has one job.
     time
@@ -356,8 +354,6 @@ def plot_straggler_overview(
 
     Parameters
     ----------
-    result
-        What `detect_stragglers` returns for one job.
     samples
         Rows of `worker_samples` of the job.
     cov

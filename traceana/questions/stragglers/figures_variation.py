@@ -267,8 +267,6 @@ def plot_straggler_attributes(
 
     Parameters
     ----------
-    result
-        What `straggler_attributes` returns.
     job
         Key of the job to draw; not needed if the result has one job.
 

@@ -56,8 +56,6 @@ def plot_trends(
 
     Parameters
     ----------
-    trends
-        What `trends` returns.
     measure
         Column to draw, such as jobs, gpu_hours, wait_s_median or failure_rate.
     timezone
@@ -129,8 +127,6 @@ def plot_cluster_utilization(
 
     Parameters
     ----------
-    utilization
-        What `cluster_utilization` returns.
     timezone
         As for `plot_trends`.
 

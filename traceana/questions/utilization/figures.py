@@ -24,8 +24,6 @@ def plot_allocation_rate(
 
     Parameters
     ----------
-    allocation
-        What `allocation_rate` returns.
     heading
         Title of the figure.
 

@@ -8,31 +8,54 @@ from typing import Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import MOST_GROUPS, sample_note, task_title
+from traceana.cohorts.tasks import sample_jobs
 from traceana.page.blocks import (
     Block,
     Content,
     Drawing,
     Gallery,
     Picture,
+    Table,
     Text,
     drawing,
     join_parts,
     result_table,
     small_multiples,
+    traces_table,
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.utilization.analyze import BIN_S, UtilizationTables, analyze_utilization
+from traceana.questions.utilization.analyze import (
+    BIN_S,
+    REQUESTED_NEEDS,
+    UtilizationTables,
+    analyze_utilization,
+    requested_curves,
+    requested_used,
+)
+from traceana.questions.utilization.gpu_samples import SHOWN_GROUPS, analyze_gpu_samples
 from traceana.questions.utilization.tables import (
     AllocationSummary,
     GpuSharing,
     IdleGpuHours,
     MachineUtilization,
+    RequestedUsed,
+    SampledUsage,
     Utilization,
 )
-from traceana.store import Trace
+from traceana.store import Trace, distinct_traces
 from traceana.tables.display import key_heading
-from traceana.tables.formatting import duration, fraction_range, hours, listed, plain, share
+from traceana.tables.formatting import (
+    count,
+    duration,
+    fraction_range,
+    hours,
+    in_sentence,
+    listed,
+    plain,
+    share,
+)
+from traceana.tables.formatting import interval as interval_text
 
 _RESOURCES: Final = {
     "gpus": ("GPUs", "GPU"),
@@ -234,4 +257,166 @@ SECTION = Section(
     shares="times",
     part="Utilization",
     question="How much of the requested resources and of the capacity is used?",
+)
+
+
+_LIMITS = ("ci_low", "ci_high")
+_LEFT = ("n_missing", "requested_hours")  # columns that the table of several traces leaves out
+
+
+def build_requested(traces: Sequence[Trace]) -> Content:
+    """Show what the jobs of each trace used of their requests."""
+    headlines, findings, whole = list[str](), list[str](), dict[str, pl.DataFrame]()
+    drawings, blocks = list[Drawing](), list[Block]()
+    for trace in distinct_traces(traces):
+        title, comparisons = task_title(trace), trace.once(requested_used)
+        if not comparisons[""]["n"].sum():
+            continue
+        if trace.once(sample_jobs) is None:  # all jobs: no sampling error
+            none = [pl.lit(None, pl.Float64).alias(name) for name in _LIMITS]
+            comparisons = {name: rows.with_columns(none) for name, rows in comparisons.items()}
+        whole[title] = comparisons[""]
+        headline, each = _requested_findings(whole[title], title)
+        headlines.append(headline)
+        findings += each
+        note = sample_note(trace).strip()
+        blocks += [Text(note)] if note else []
+        about, curves = "Use over request of jobs", trace.once(requested_curves)
+        key = f"requested-used-jobs-{trace.id}"
+        labels = {"title": title, "x_label": "Used over requested", "heading": about}
+        drawings.append(drawing("empirical-distribution", curves, trace, key, about, **labels))
+        for name, rows in comparisons.items():
+            by = f" by {in_sentence(key_heading(name))}" if name else ""
+            caption = f"Used over requested resources{by}. {title}"
+            columns = _shown(rows)
+            blocks.append(
+                result_table(rows, RequestedUsed, caption=caption, columns=columns, folded=bool(by))
+            )
+    if not headlines:
+        return Content()
+    several, tables = len(whole) > 1, list[Table]()
+    if several:  # the details have the table of each
+        shown = [name for name in _shown(pl.concat(whole.values())) if name not in _LEFT]
+        caption = "Used over requested resources of ended jobs"
+        tables = traces_table(whole, RequestedUsed, caption=caption, columns=shown)
+    return Content(
+        tuple(headlines if several else findings),
+        tuple(blocks),
+        lead=(Gallery(tuple(drawings[:2])), *tables),
+        limitations="Memory used is the largest that the scheduler sampled, so it can be too low. "
+        "Jobs without a recorded use are excluded.",
+    )
+
+
+def _shown(rows: pl.DataFrame) -> list[str]:
+    """Return the columns, those of the interval only if there is one."""
+    return [name for name in rows.columns if name not in _LIMITS or rows[name].count()]
+
+
+def _requested_findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
+    """Return one sentence on all resources, and one on each with its interval."""
+    with_rows = rows.filter(pl.col("n") > 0).rows(named=True)
+    names = [in_sentence(row["resource"].partition(" (")[0]) for row in with_rows]
+    medians, each = list[str](), list[str]()
+    counts = [row["n"] for row in with_rows]
+    for row, name in zip(with_rows, names, strict=True):
+        interval = interval_text(row, fraction_range)
+        median = f"{share(row['median'])} of the {name}"
+        medians.append(f"{median} ({interval.rstrip('; ')})" if interval else median)
+        unit = row["resource"].partition(" (")[2].rstrip(")")
+        low, high = share(row["p25"]), share(row["p75"])
+        quartiles = f"quartiles {low} and {high}; " if low != high else ""
+        each.append(
+            f"{title}: the median job used {median} that it requested ({interval}{quartiles}"
+            f"n = {row['n']:,}); "
+            f"{count(row['unused_hours'])} {unit} were unused."
+        )
+    n = " to ".join(f"{one:,}" for one in sorted({min(counts), max(counts)}))
+    used = listed(medians)
+    text = f"{title}: the median job used {used} that it requested (n = {n})."
+    held = [place for place, name in enumerate(names) if name != "time limit"] or [0]
+    least = min(held, key=lambda place: float(with_rows[place]["median"]))
+    median = share(with_rows[least]["median"])
+    heading = f"{title}: the median job used {median} of the {names[least]} that it requested"
+    each.insert(0, Finding(each.pop(least), heading=heading))
+    return Finding(text, heading=heading), each
+
+
+REQUESTED_USED = Section(
+    "requested-used",
+    "Requested and used resources of jobs",
+    60,
+    build_requested,
+    needs=REQUESTED_NEEDS,
+    figures=("empirical-distribution",),
+    part="Utilization",
+    question="How much of the CPU time, memory, GPUs and time that jobs request do they use?",
+)
+
+
+_OWNERS: Final = {"user": "user", "job_id": "job"}
+_MOSTLY: Final = 0.5
+
+
+def build_gpu_samples(traces: Sequence[Trace]) -> Content:
+    """Show the sampled usage of the GPUs of each trace."""
+    findings, blocks = list[str](), list[Block]()
+    for trace in traces:
+        result = trace.once(analyze_gpu_samples)
+        row = result[""].row(0, named=True)
+        if row["utilization_mean"] is None:
+            continue
+        sentence = (
+            f"{trace.label}: {share(row['fraction_idle'])} of {hours(row['gpu_hours'])} sampled "
+            f"GPU-hours were idle (utilization below 1 %); the mean utilization was "
+            f"{share(row['utilization_mean'])} (n = {row['n']:,} samples of {row['gpus']:,} GPUs)."
+        )
+        heading = f"{trace.label}: {share(row['fraction_idle'])} of the sampled GPU-hours were idle"
+        findings.append(Finding(sentence, heading=heading))
+        for by in [by for by in _OWNERS if by in result][:1]:
+            findings += _idlest(trace.label, _OWNERS[by], by, result[by].drop_nulls(by).head(1))
+        blocks.append(
+            result_table(result[""], SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
+        )
+        names: dict[str, Any] = {"headings": {"user": "User", "job_id": "Job"}}
+        names["null"] = {"user": "no job, or several", "job_id": ""}
+        for by, owner in _OWNERS.items():
+            if by in result:
+                about = (
+                    f"Sampled use of GPUs by {owner} ({SHOWN_GROUPS} with the most idle GPU-hours"
+                )
+                options = names | {"caption": f"{about} at most). {trace.label}"}
+                blocks.append(
+                    result_table(result[by], SampledUsage, folded=by == "job_id", **options)
+                )
+    return Content(
+        tuple(findings),
+        tuple(blocks),
+        limitations="A GPU is idle if no kernel ran; one kernel that uses a part of it counts as "
+        "in use. A sample of a machine with several jobs at once is assigned to none of them, "
+        "unless the monitor records the job.",
+    )
+
+
+def _idlest(title: str, owner: str, by: str, first: pl.DataFrame) -> Iterator[Finding]:
+    """State whose GPUs were idle longest, as an alert where they mostly were."""
+    for row in first.filter(pl.col("idle_gpu_hours") > 0).rows(named=True):
+        part, held = share(row["fraction_idle"]), hours(row["gpu_hours"])
+        alert = f"{title}: {owner} {row[by]} left {part} of {held} GPU-hours idle"
+        yield Finding(
+            f"{title}: {owner} {row[by]} had the most idle GPU-hours, "
+            f"{hours(row['idle_gpu_hours'])} of {held} ({part}).",
+            cost_gpu_h=row["idle_gpu_hours"],
+            alert=alert if row["fraction_idle"] > _MOSTLY else "",
+        )
+
+
+GPU_SAMPLES = Section(
+    "gpu-samples",
+    "Sampled use of GPUs",
+    70,
+    build_gpu_samples,
+    needs=({"gpu_samples": ("utilization",)},),
+    part="Utilization",
+    question="How much of the GPU time was idle, and whose was it?",
 )

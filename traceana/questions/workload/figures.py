@@ -127,11 +127,6 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
 
     Both axes logarithmic; a time of 0 is drawn at the left end.
 
-    Parameters
-    ----------
-    curve
-        What `interarrival_curve` returns.
-
     Examples
     --------
     >>> import polars as pl, traceana
