@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import polars as pl
 
@@ -135,15 +135,13 @@ class MappedWorkloads(ResultTable):
 class WorkloadMapping(Result):
     """Recurring groups with the training workload assigned to each."""
 
-    jobs: pl.DataFrame
+    jobs: Annotated[pl.DataFrame, MappedJobs]
     """One row per job of a recurring group, sorted by start, as the table recurring_jobs."""
-    groups: pl.DataFrame
+    groups: Annotated[pl.DataFrame, RecurringGroups]
     """The groups, as :func:`traceana.recurring_groups` returns them, with the data set."""
-    workloads: pl.DataFrame
+    workloads: Annotated[pl.DataFrame, MappedWorkloads]
     """The workloads, the shortest default run first. A data set without a default run comes
     last."""
-
-    tables: ClassVar = {"jobs": MappedJobs, "groups": RecurringGroups, "workloads": MappedWorkloads}
 
     def summary(self) -> str:
         """Return a short text on the result."""

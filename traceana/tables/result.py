@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import Field, fields
+from functools import cache
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_origin, get_type_hints
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,17 @@ from traceana.tables.display import html_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+@cache
+def _declarations(result: type[Any]) -> dict[str, type[ResultTable]]:
+    hints = get_type_hints(result, include_extras=True).items()
+    return {name: hint.__metadata__[0] for name, hint in hints if get_origin(hint) is Annotated}
+
+
+class _Declarations:
+    def __get__(self, _: object, owner: type[Any]) -> Mapping[str, type[ResultTable]]:
+        return _declarations(owner)  # type: ignore[arg-type]  # a class is hashable
 
 
 class Result:
@@ -29,8 +41,8 @@ class Result:
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {}
-    """Declaration of each field that is a frame."""
+    tables: ClassVar[Mapping[str, type[ResultTable]]] = _Declarations()  # type: ignore[assignment]
+    """Declaration of each field that is a frame: ``Annotated[pl.DataFrame, its declaration]``."""
     drawn_by: ClassVar[str] = ""
     """Function of :mod:`traceana.figures` that draws the result."""
 

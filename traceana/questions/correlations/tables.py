@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import polars as pl
 
@@ -63,7 +63,7 @@ class JointCounts(ResultTable):
 class CorrelationResult(Result):
     """Correlations of one family, as :func:`traceana.correlate` returns them."""
 
-    table: pl.DataFrame
+    table: Annotated[pl.DataFrame, Correlations]
     """One row per correlation."""
     by: tuple[str, ...]
     """Columns that the rows were grouped by."""
@@ -74,8 +74,7 @@ class CorrelationResult(Result):
     cluster: tuple[str, ...]
     """Columns of the independent unit; empty if rows or groups are treated as independent."""
 
-    tables: ClassVar = {"table": Correlations}
-    drawn_by: ClassVar[str] = "plot_correlations"
+    drawn_by = "plot_correlations"
 
     def _drawn(self) -> pl.DataFrame:
         names = [name for name in ("y", "method", "level") if self.table[name].n_unique() > 1]

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
-from traceana.cohorts.cohort import MOST_GROUPS, Cohort, form_cohort, outcome_cohort
+from traceana.cohorts.cohort import MOST_GROUPS, SEEN, Cohort, form_cohort, outcome_cohort
 from traceana.cohorts.ends import END_CLASS, OUTCOMES, with_end_class
 from traceana.cohorts.observation import NODES, node_column
 from traceana.errors import DataError
@@ -165,15 +165,10 @@ def _by_horizon(
     """Return outcomes by the cohort's horizon, and hazard ratios between its groups."""
     if cohort.horizon_s is None:
         return None, None
-    seen: dict[str, Any] = {
-        "runtime": "duration_s",
-        "entry": "entry_s",
-        "observed": "observed",
-    }
     events = form_cohort(cohort.trace, end_imputation="running").events
     keys = () if by is None else (by,)
     outcomes = cohort.over_units(
-        outcome_by_horizon, rows, by=keys, events=events, horizon_s=cohort.horizon_s, **seen
+        outcome_by_horizon, rows, by=keys, events=events, horizon_s=cohort.horizon_s, **SEEN
     ).filter(event="failed")
     hazards = None
     if by is not None:
@@ -183,7 +178,7 @@ def _by_horizon(
         features = [feature for feature in features if frame[feature].null_count() <= most]
         with _noting(notes, "No hazard ratios"):
             hazards = cohort.over_units(
-                cause_specific_hazards, frame, features=features, causes=causes, **seen
+                cause_specific_hazards, frame, features=features, causes=causes, **SEEN
             )
     return outcomes, hazards
 

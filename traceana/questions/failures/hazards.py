@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from traceana.cohorts.cohort import (
+    SEEN,
     Cohort,
     count_not_ended,
     form_cohort,
@@ -447,13 +448,7 @@ def failure_by(trace: Trace, horizon_s: float | None = None, /) -> dict[str, Any
         horizon_s = HORIZON_S
     try:
         incidence = cohort.over_units(
-            outcome_by_horizon,
-            cohort.rows,
-            events=events,
-            horizon_s=horizon_s,
-            runtime="duration_s",
-            entry="entry_s",
-            observed="observed",
+            outcome_by_horizon, cohort.rows, events=events, horizon_s=horizon_s, **SEEN
         )
     except DataError:
         return None

@@ -208,12 +208,7 @@ def outcome_rates(
     [('T4', 2, 1, 0.5)]
     """
     return _rates(
-        *(OutcomeRates, frame, by),
-        success=success,
-        failure=failure,
-        status=status,
-        cluster=cluster,
-        confidence=confidence,
+        OutcomeRates, frame, by, (status, success, failure), cluster, confidence=confidence
     )
 
 
@@ -258,12 +253,7 @@ def failure_rates(
     [('T4', 4, 1, 0.25), ('V100', 4, 2, 0.5)]
     """
     return _rates(
-        *(FailureRates, frame, by),
-        success=success,
-        failure=failure,
-        status=status,
-        cluster=cluster,
-        confidence=confidence,
+        FailureRates, frame, by, (status, success, failure), cluster, confidence=confidence
     )
 
 
@@ -271,14 +261,12 @@ def _rates(
     table: type[OutcomeRates | FailureRates],
     frame: IntoFrame,
     by: Names,
-    *,
-    success: Names,
-    failure: Names,
-    status: str,
+    definition: tuple[str, Names, Names],
     cluster: str | None,
+    *,
     confidence: float,
 ) -> pl.DataFrame:
-    keys, counted = as_names(by), _COUNTED[table]
+    (status, success, failure), keys, counted = definition, as_names(by), _COUNTED[table]
     refuse_clash(keys, table.columns())
     check_confidence(confidence)
     columns = keys if cluster is None else (*keys, cluster)

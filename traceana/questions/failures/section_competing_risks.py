@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import BLOCK, COHORT_NEEDS, MOST_UNTIMED, Cohort, form_cohort
+from traceana.cohorts.cohort import BLOCK, COHORT_NEEDS, MOST_UNTIMED, SEEN, Cohort, form_cohort
 from traceana.cohorts.observation import window_of
 from traceana.errors import DataError
 from traceana.page.blocks import (
@@ -334,14 +334,7 @@ def _hazards(cohort: Cohort) -> Content:
     events = sorted(cohort.events, key=lambda event: event != "failed")  # failures first
     if not events:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
-    hazards = cohort.over_units(
-        hazard_by_runtime,
-        cohort.rows,
-        events=events,
-        runtime="duration_s",
-        entry="entry_s",
-        observed="observed",
-    )
+    hazards = cohort.over_units(hazard_by_runtime, cohort.rows, events=events, **SEEN)
     of_hazard = result_table(
         hazards.filter(event=events[0]),
         HazardByRuntime,

@@ -367,7 +367,8 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     tested = terms.drop_nulls(["pvalue_adjusted", "ci_low", "ci_high"])
     enough = pl.min_horizontal("failures", pl.col("n") - pl.col("failures")) >= _FEWEST
     significant = pl.col("pvalue_adjusted") < _ALPHA
-    clear = tested.filter(significant, enough).sort(_more_failures(), descending=True)
+    more_failures = pl.col("failures") * (1 - 1 / pl.col("odds_ratio"))  # than at a ratio of 1
+    clear = tested.filter(significant, enough).sort(more_failures.abs(), descending=True)
     features = tested["feature"].unique(maintain_order=True).to_list()
     none, no_effect = _NONE_CLEAR if features else (_UNTESTED, _UNTESTED)
     text, *more = [
@@ -492,11 +493,6 @@ def _such(row: dict[str, Any], which: str, noun: str = "those") -> str:
         return f"{noun} with {feature} {value}"
     value = "a fraction of one" if value == "fraction of one" else value
     return f"{noun} that request {value} GPU{'' if value in ('1', 'a fraction of one') else 's'}"
-
-
-def _more_failures() -> pl.Expr:
-    """Return the failures of a term more, or fewer, than at an odds ratio of 1."""
-    return (pl.col("failures") * (1 - 1 / pl.col("odds_ratio"))).abs()
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import polars as pl
 
@@ -16,6 +15,7 @@ from traceana.tables.declare import (
     hours,
     interval,
     number,
+    p_value,
     quantiles,
     ratio,
     seconds,
@@ -143,11 +143,10 @@ class FailureOdds(ResultTable):
     odds_ratio = number("Mantel-Haenszel odds ratio", "odds ratio pooled over the strata")
     ci_low, ci_high = ci("its interval (Robins, Breslow and Greenland)")
     pvalue = number("p", "Cochran-Mantel-Haenszel test", display="pvalue")
-    pvalue_homogeneity = number(
+    pvalue_homogeneity = p_value(
         "p of homogeneity",
         "Breslow-Day test of equal odds ratios in all strata, with Tarone's correction; null "
         "with `cluster`",
-        display="pvalue",
     )
     n_strata = count("Informative strata", "strata with both groups and both outcomes")
     n_clusters = count("Clusters", "clusters of either group, only with `cluster`", optional=True)
@@ -168,10 +167,8 @@ class RuntimeTest(ResultTable):
     df_error = number(
         "Error df", "denominator: statistic / df has an F distribution; null for chi-squared"
     )
-    pvalue = number(
-        "p",
-        "of the rank ANOVA; of two groups, of the pair; by permutations if rows are few",
-        display="pvalue",
+    pvalue = p_value(
+        "p", "of the rank ANOVA; of two groups, of the pair; by permutations if rows are few"
     )
     note = text("Note", "why a value is null")
 
@@ -202,9 +199,7 @@ class RuntimePairs(ResultTable):
     )
     ci_low, ci_high = ci("its interval (Brunner and Munzel)", display="ratio")
     cliffs_delta = ratio("Cliff's delta", "`2 * superiority - 1`")
-    pvalue = number(
-        "p", "Brunner and Munzel's test, or the Mann-Whitney test by `method`", display="pvalue"
-    )
+    pvalue = p_value("p", "Brunner and Munzel's test, or the Mann-Whitney test by `method`")
     pvalue_adjusted = number("Adjusted p", "adjusted over all pairs", display="pvalue")
     note = text("Note", "why a value is null")
 
@@ -213,17 +208,12 @@ class RuntimePairs(ResultTable):
 class RuntimeComparison(Result):
     """Runtimes of groups compared, from :func:`traceana.compare_runtimes`."""
 
-    test: pl.DataFrame
+    test: Annotated[pl.DataFrame, RuntimeTest]
     """One row with the test of all groups."""
-    groups: pl.DataFrame
+    groups: Annotated[pl.DataFrame, RuntimeGroups]
     """One row per group."""
-    pairs: pl.DataFrame
+    pairs: Annotated[pl.DataFrame, RuntimePairs]
     """One row per pair of groups."""
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "test": RuntimeTest,
-        "groups": RuntimeGroups,
-        "pairs": RuntimePairs,
-    }
 
     def summary(self) -> str:
         """Return a short text on the result."""
@@ -267,9 +257,7 @@ class OddsRatios(ResultTable):
     log_odds = number("Log odds", "coefficient of the regression")
     std_error = number("Standard error", "standard error of the coefficient")
     pvalue = number("p", "of an odds ratio of 1", display="pvalue")
-    pvalue_adjusted = number(
-        "Adjusted p", "Holm over all odds ratios of the model", display="pvalue"
-    )
+    pvalue_adjusted = p_value("Adjusted p", "Holm over all odds ratios of the model")
     vif = number("VIF", "variance inflation factor: 1 without collinearity")
     note = text("Note", "why a value is null")
 
@@ -368,24 +356,18 @@ class ModelFit(ResultTable):
 class FailureModel(Result):
     """Logistic regression of failure, from :func:`traceana.failure_model`."""
 
-    odds_ratios: pl.DataFrame
+    odds_ratios: Annotated[pl.DataFrame, OddsRatios]
     """One row per numeric feature and per level of a categorical one."""
-    calibration: pl.DataFrame
+    calibration: Annotated[pl.DataFrame, Calibration]
     """One row per tenth of the rows, by predicted probability of failure."""
-    fit: pl.DataFrame
+    fit: Annotated[pl.DataFrame, ModelFit]
     """One row with the rows of the fit, and how well it predicts held-out rows."""
-    joint: pl.DataFrame
+    joint: Annotated[pl.DataFrame, JointTests]
     """One row per set of collinear features, tested together."""
     success: tuple[str, ...] = ("completed",)
     failure: tuple[str, ...] = ("failed",)
     """Status values that count as success and as failure."""
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "odds_ratios": OddsRatios,
-        "calibration": Calibration,
-        "fit": ModelFit,
-        "joint": JointTests,
-    }
-    drawn_by: ClassVar[str] = "plot_failure_odds"
+    drawn_by = "plot_failure_odds"
 
     def summary(self) -> str:
         """Return a short text on the result."""
@@ -496,11 +478,8 @@ class NodeFailures(ResultTable):
     expected = number("Expected", "failures at the rate of comparable jobs on other nodes")
     ratio = number("Ratio", "failures over expected failures")
     ci_low, ci_high = ci("interval of the ratio for another such period")
-    lost_gpu_hours = number(
-        "GPU-hours lost",
-        "GPU-hours in failed jobs beyond the expected failures",
-        display="hours",
-        unit="h",
+    lost_gpu_hours = hours(
+        "GPU-hours lost", "GPU-hours in failed jobs beyond the expected failures"
     )
     pvalue = number("p", "of at least as many failures, one-sided", display="pvalue")
     pvalue_adjusted = number("Adjusted p", "Holm's, over the nodes", display="pvalue")

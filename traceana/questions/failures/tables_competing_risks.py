@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated
 
 import polars as pl
 
@@ -133,18 +132,13 @@ class _Curves(Result):
 class CumulativeIncidence(_Curves):
     """Cumulative incidence of competing events, from :func:`traceana.cumulative_incidence`."""
 
-    curves: pl.DataFrame
+    curves: Annotated[pl.DataFrame, IncidenceSteps]
     """One row per group, event and time at which a row had the event."""
-    groups: pl.DataFrame
+    groups: Annotated[pl.DataFrame, IncidenceGroups]
     """One row per group and event."""
-    at_risk: pl.DataFrame
+    at_risk: Annotated[pl.DataFrame, RowsAtRisk]
     """Rows at risk at round durations, such as 1 min, 1 h and 1 d."""
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "curves": IncidenceSteps,
-        "groups": IncidenceGroups,
-        "at_risk": RowsAtRisk,
-    }
-    drawn_by: ClassVar[str] = "plot_cumulative_incidence"
+    drawn_by = "plot_cumulative_incidence"
 
     @property
     def by(self) -> list[str]:
@@ -178,20 +172,15 @@ class CumulativeIncidence(_Curves):
 class SurvivalCurves(_Curves):
     """Survival functions, from :func:`traceana.kaplan_meier`."""
 
-    curves: pl.DataFrame
+    curves: Annotated[pl.DataFrame, SurvivalSteps]
     """One row per group and time at which a row ended."""
-    groups: pl.DataFrame
+    groups: Annotated[pl.DataFrame, SurvivalGroups]
     """One row per group."""
-    quantiles: pl.DataFrame
+    quantiles: Annotated[pl.DataFrame, SurvivalQuantiles]
     """One row per group and quantile."""
     horizon_s: float
     """Horizon of the restricted mean."""
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "curves": SurvivalSteps,
-        "groups": SurvivalGroups,
-        "quantiles": SurvivalQuantiles,
-    }
-    drawn_by: ClassVar[str] = "plot_survival"
+    drawn_by = "plot_survival"
 
     @property
     def by(self) -> list[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import dataframely as dy
 import polars as pl
@@ -200,26 +199,16 @@ class ReliabilityResult(Result):
     total_machines: int
     is_stated: bool
     window_s: tuple[float, float]
-    overall: pl.DataFrame
-    groups: pl.DataFrame | None
-    machines: pl.DataFrame
-    counts: pl.DataFrame
-    dispersion: pl.DataFrame
-    concurrent: pl.DataFrame | None
-    periods: pl.DataFrame
-    down: pl.DataFrame | None
+    overall: Annotated[pl.DataFrame, MachineReliability]
+    groups: Annotated[pl.DataFrame | None, MachineReliability]
+    machines: Annotated[pl.DataFrame, MachineFaults]
+    counts: Annotated[pl.DataFrame, FaultCounts]
+    dispersion: Annotated[pl.DataFrame, FaultDispersion]
+    concurrent: Annotated[pl.DataFrame | None, ConcurrentFaults]
+    periods: Annotated[pl.DataFrame, FaultPeriods]
+    down: Annotated[pl.DataFrame | None, MachinesDown]
 
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "overall": MachineReliability,
-        "groups": MachineReliability,
-        "machines": MachineFaults,
-        "counts": FaultCounts,
-        "dispersion": FaultDispersion,
-        "concurrent": ConcurrentFaults,
-        "periods": FaultPeriods,
-        "down": MachinesDown,
-    }
-    drawn_by: ClassVar[str] = "plot_faults_over_time"
+    drawn_by = "plot_faults_over_time"
 
     @property
     def offenders(self) -> pl.DataFrame:
@@ -284,13 +273,8 @@ class JobFailureResult(Result):
     """
 
     rate: float
-    intervals: pl.DataFrame
-    dispersion: pl.DataFrame
-
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "intervals": JobFailureIntervals,
-        "dispersion": FaultDispersion,
-    }
+    intervals: Annotated[pl.DataFrame, JobFailureIntervals]
+    dispersion: Annotated[pl.DataFrame, FaultDispersion]
 
     def summary(self) -> str:
         """Return the mean time to failure by number of machines as text."""

@@ -225,7 +225,7 @@ def plot_empirical_distribution(
             gid = f"band-{name}" if name else "band"
             ax.fill_betweenx(*ends, color=line.get_color(), alpha=0.25, linewidth=0, gid=gid)
     if log_x:
-        write = _size if sizes else None
+        write = (lambda value: size(value).replace(".0 ", " ")) if sizes else None
         use_log_axis(ax, "x", result["value"], durations=durations, write=write)
     ax.set_ylim(0, 1)
     ax.yaxis.set_major_formatter(Percent())
@@ -234,10 +234,6 @@ def plot_empirical_distribution(
     if len(ax.get_legend_handles_labels()[1]) > 1:
         place_legend(ax)
     return ax
-
-
-def _size(value: float) -> str:
-    return size(value).replace(".0 ", " ")
 
 
 def describe_empirical_distribution(result: pl.DataFrame) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import polars as pl
 
@@ -187,13 +186,13 @@ class DistributionPairs(ResultTable):
 class DistributionFits(Result):
     """Families fitted to the same values, from :func:`traceana.fit_distributions`."""
 
-    table: pl.DataFrame
+    table: Annotated[pl.DataFrame, FittedFamilies]
     """One row per family, the best by `criterion` first."""
-    parameters: pl.DataFrame
+    parameters: Annotated[pl.DataFrame, FamilyParameters]
     """One row per parameter."""
-    comparisons: pl.DataFrame
+    comparisons: Annotated[pl.DataFrame, FamilyComparisons]
     """One row per family other than the best."""
-    quantiles: pl.DataFrame | None
+    quantiles: Annotated[pl.DataFrame | None, FittedQuantiles]
     """Quantiles of the values and of the families; None if values are censored or fewer than
     two."""
     criterion: str
@@ -202,13 +201,7 @@ class DistributionFits(Result):
     """Values that were null or NaN, excluded."""
     confidence: float
     """Coverage of all intervals."""
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "table": FittedFamilies,
-        "parameters": FamilyParameters,
-        "comparisons": FamilyComparisons,
-        "quantiles": FittedQuantiles,
-    }
-    drawn_by: ClassVar[str] = "plot_distribution_fit"
+    drawn_by = "plot_distribution_fit"
 
     @property
     def best(self) -> str | None:

@@ -69,7 +69,11 @@ def build(traces: Sequence[Trace]) -> Content:
         some = f", the {MAX_ROWS} largest of {n_jobs}" if n_jobs > MAX_ROWS else ""
         what = f"Slowdown by stragglers{some}"
         lead += (largest_of_traces(jobs, "slowdown", StragglerJobs, _LEAD, what),)
-    weighted = {trace: _weighted(trace, rows) for trace, rows in jobs.items()}
+    by_iterations = pl.col("slowdown_iterations").alias("slowdown")  # of samples of equal time
+    weighted = {
+        trace: rows.with_columns(by_iterations) if workers.clock(trace) == "time_s" else rows
+        for trace, rows in jobs.items()
+    }
     of_each = [
         _findings(trace, rows, levels) + _slow_groups(trace, levels) + _ended(trace, levels)
         for trace, rows in weighted.items()
@@ -95,12 +99,6 @@ def largest_of_traces(
     return result_table(
         largest, table, columns=columns, headings={"trace": "Trace"}, caption=caption
     )
-
-
-def _weighted(trace: Trace, jobs: pl.DataFrame) -> pl.DataFrame:
-    """Return jobs with the slowdown weighted by iterations if samples are spans of time."""
-    weighted = pl.col("slowdown_iterations").alias("slowdown")
-    return jobs.with_columns(weighted) if workers.clock(trace) == "time_s" else jobs
 
 
 def _draw_costliest(results: dict[Trace, StragglerResult]) -> list[Drawing]:

@@ -87,14 +87,14 @@ def build(traces: Sequence[Trace]) -> Content:
     shown = [trace for trace in traces if trace in computed or trace not in by_job]
     findings = tuple(chain.from_iterable(part.findings for part in parts))
     blocks = chain.from_iterable(part.blocks for part in parts)
-    lead = (*_gallery(shown), *_compare(computed))
+    curves = chain.from_iterable(map(_draw_curves, shown))
+    pictures = (*map(_draw_cov, shown[:_MAX_DRAWN]), *islice(curves, 2 * _MAX_DRAWN))
+    lead: tuple[Block, ...] = (Gallery(pictures),) if pictures else ()
+    if len(computed) > 1:
+        ddof_0 = {trace: rows.filter(ddof=0) for trace, rows in computed.items()}
+        what = "CoV across workers by job (ddof 0), largest median first"
+        lead += (largest_of_traces(ddof_0, "median", CovSeries, _LEAD, what),)
     return Content(findings, (Text(_OPENING), *blocks), lead, _LIMITATIONS)
-
-
-def _gallery(traces: Sequence[Trace]) -> list[Gallery]:
-    curves = chain.from_iterable(map(_draw_curves, traces))
-    pictures = (*map(_draw_cov, traces[:_MAX_DRAWN]), *islice(curves, 2 * _MAX_DRAWN))
-    return [Gallery(pictures)] if pictures else []
 
 
 def _has(trace: Trace, needs: Needs) -> bool:
@@ -129,13 +129,6 @@ def _computed(name: str, rows: pl.DataFrame) -> Content:
     differ = f"workers of {high['job_id']} differ by {share(high['median'])} of their mean time"
     found = Finding(f"{name}: {finding}", heading=f"{name}: {differ}")
     return Content((found,), (table,))
-
-
-def _compare(computed: dict[Trace, pl.DataFrame]) -> list[Block]:
-    """Return the table of the jobs of several traces with the largest median CoV."""
-    rows = {trace: frame.filter(ddof=0) for trace, frame in computed.items()}
-    what = "CoV across workers by job (ddof 0), largest median first"
-    return [largest_of_traces(rows, "median", CovSeries, _LEAD, what)] if len(rows) > 1 else []
 
 
 def _draw_cov(trace: Trace) -> Drawing:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import polars as pl
 
@@ -157,18 +156,12 @@ class StragglerResult(Result):
     (9, 4)
     """
 
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "jobs": StragglerJobs,
-        "episodes": Episodes,
-        "levels": Levels,
-        "ratios": PeerRatios,
-    }
-    drawn_by: ClassVar[str] = "plot_straggler_map"
+    drawn_by = "plot_straggler_map"
 
-    episodes: pl.DataFrame
-    levels: pl.DataFrame
-    jobs: pl.DataFrame
-    ratios: pl.DataFrame
+    jobs: Annotated[pl.DataFrame, StragglerJobs]
+    episodes: Annotated[pl.DataFrame, Episodes]
+    levels: Annotated[pl.DataFrame, Levels]
+    ratios: Annotated[pl.DataFrame, PeerRatios]
 
     def of_job(self, job: object, /) -> StragglerResult:
         """Return the result of one job, by its key; a tuple if several columns are its key."""
@@ -343,15 +336,11 @@ class AttributeGroups(ResultTable):
 class AttributeResult(Result):
     """What explains the slowness of jobs, as :func:`traceana.straggler_attributes` finds."""
 
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "attributes": StragglerAttributes,
-        "groups": AttributeGroups,
-    }
-    drawn_by: ClassVar[str] = "plot_straggler_attributes"
+    drawn_by = "plot_straggler_attributes"
 
-    attributes: pl.DataFrame
+    attributes: Annotated[pl.DataFrame, StragglerAttributes]
     """One row per job and attribute."""
-    groups: pl.DataFrame
+    groups: Annotated[pl.DataFrame, AttributeGroups]
     """One row per job, attribute and group."""
 
     def of_job(self, job: object, /) -> AttributeResult:

@@ -106,13 +106,8 @@ def _on_calendar(
     try:
         ends = [datetime.fromtimestamp(time, UTC).astimezone(zone) for time in (first, last)]
         floor = pl.Series([ends[0]]).dt.convert_time_zone(timezone).dt.truncate(every)
-        begins = pl.datetime_range(
-            floor.item(),
-            ends[1] + timedelta(seconds=1),
-            every,
-            eager=True,
-            time_zone=timezone,
-        )
+        until = ends[1] + timedelta(seconds=1)
+        begins = pl.datetime_range(floor.item(), until, every, eager=True, time_zone=timezone)
     except (OverflowError, ValueError, OSError) as error:
         raise DataError(f"the times {first:g} to {last:g} s are not Unix times") from error
     seconds = begins.dt.timestamp("ms").cast(pl.Float64) / 1000

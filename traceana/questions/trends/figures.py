@@ -105,13 +105,8 @@ def _step(
     """Draw a value of each period as steps."""
     edges = as_dates(pl.concat([periods["start_s"], periods["end_s"].tail(1)]), timezone)
     heights = [float("nan") if value is None else value for value in (*values, *values.tail(1))]
-    options: dict[str, Any] = {
-        "drawstyle": "steps-post",
-        "linewidth": 1.0,
-        "linestyle": "-",
-        **look,
-    }
-    ax.plot(list(edges), heights, **options)
+    options: dict[str, Any] = {"linewidth": 1.0, "linestyle": "-", **look}
+    ax.plot(list(edges), heights, drawstyle="steps-post", **options)
 
 
 @figure(

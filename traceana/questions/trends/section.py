@@ -126,13 +126,9 @@ def _trace(trace: Trace) -> Content:
     ]
     findings = findings or [_none(found, title)]
     findings += _drifts(found, title)
-    others = ""
-    certainty: Certainty = "exact"
-    if count_users(trace) == 1:
-        others, certainty = (
-            " The log has one user; the jobs of others are not in it.",
-            "cannot tell",
-        )
+    is_of_one = count_users(trace) == 1
+    others = " The log has one user; the jobs of others are not in it." * is_of_one
+    certainty: Certainty = "cannot tell" if is_of_one else "exact"
     if found.capacity is not None:
         text, heading, whole = _allocated(found.capacity, found.capacity_source)
         findings.append(
@@ -211,15 +207,9 @@ def _idle_blocks(found: Found, title: str) -> Iterator[Block]:
 def _capacity_blocks(found: Found, trace: Trace) -> Iterator[Block]:
     if found.capacity is None:
         return
-    picture = drawing(
-        "cluster-utilization",
-        found.capacity,
-        trace=trace,
-        timezone=found.timezone,
-        key=f"cluster-utilization-{trace.id}",
-        about="GPUs allocated",
-    )
-    yield Gallery((picture,))
+    figure, about, zone = "cluster-utilization", "GPUs allocated", found.timezone
+    key = f"{figure}-{trace.id}"
+    yield Gallery((drawing(figure, found.capacity, trace, key, about, timezone=zone),))
     is_whole = pl.col("period") == "all"
     shown = [name for name in _CAPACITY if found.capacity[name].count()]
     for rows, columns, by in (
@@ -318,10 +308,8 @@ def _none(trends_table: Found, title: str) -> Finding:
 
 
 def _outage(row: dict[str, Any], title: str) -> Finding:
-    lasted = row["duration_s"] / 3600
-    hours = f"{lasted:.0f} h" if lasted >= 10 else duration(row["duration_s"])
     on = f" on {row['gpu_type']}" if row.get("gpu_type") else ""
-    text = f"no job ran{on} from {row['begin']} for {hours}"
+    text = f"no job ran{on} from {row['begin']} for {_hours(row['duration_s'])}"
     lost = row["gpu_hours_lost"] or 0.0
     cost = f", {three_digits(lost)} GPU-hours at the usual demand" if lost else ""
     return Finding(
@@ -334,13 +322,15 @@ def _outage(row: dict[str, Any], title: str) -> Finding:
     )
 
 
+def _hours(lasted_s: float) -> str:
+    return f"{lasted_s / 3600:.0f} h" if lasted_s >= 10 * 3600 else duration(lasted_s)
+
+
 def _idle(row: dict[str, Any], title: str) -> Finding:
     names = row["nodes"].split(", ")
     named = [*names[:_NAMED], *([f"{row['n'] - _NAMED} others"] if row["n"] > _NAMED else [])]
     nodes = f"{row['n']:,} of {row['n_nodes']:,} nodes" if row["n"] > 1 else f"node {names[0]}"
-    lasted = row["duration_s"] / 3600
-    hours = f"{lasted:.0f} h" if lasted >= 10 else duration(row["duration_s"])
-    until = "on" if row["lasts"] else f"for {hours}"
+    until = "on" if row["lasts"] else f"for {_hours(row['duration_s'])}"
     text = f"{nodes} ran no job from {row['begin']} {until}, while others did"
     lost = row["gpu_hours_lost"] or 0.0
     cost = f", {three_digits(lost)} GPU-hours at their usual use" if lost else ""

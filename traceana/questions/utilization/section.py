@@ -219,12 +219,8 @@ def _findings(tables: UtilizationTables, title: str) -> tuple[str, ...]:
                 f"{row['n']:,} instances). {unused} are of instances that use less than 1 % of a "
                 "GPU."
             )
-            finding = Finding(
-                text,
-                cost_gpu_h=row["idle_gpu_hours"],
-                certainty="estimated",
-                heading=heading,
-            )
+            cost = row["idle_gpu_hours"]
+            finding = Finding(text, cost_gpu_h=cost, certainty="estimated", heading=heading)
             findings.insert(0, finding)
     if tables.allocation_summary is not None:
         of_all = tables.allocation_summary.row(0, named=True)
@@ -382,13 +378,10 @@ def build_gpu_samples(traces: Sequence[Trace]) -> Content:
         names["null"] = {"user": "no job, or several", "job_id": ""}
         for by, owner in _OWNERS.items():
             if by in result:
-                about = (
-                    f"Sampled use of GPUs by {owner} ({SHOWN_GROUPS} with the most idle GPU-hours"
-                )
-                options = names | {"caption": f"{about} at most). {trace.label}"}
-                blocks.append(
-                    result_table(result[by], SampledUsage, folded=by == "job_id", **options)
-                )
+                most = f"{SHOWN_GROUPS} with the most idle GPU-hours at most"
+                names["caption"] = f"Sampled use of GPUs by {owner} ({most}). {trace.label}"
+                folded = by == "job_id"
+                blocks.append(result_table(result[by], SampledUsage, folded=folded, **names))
     return Content(
         tuple(findings),
         tuple(blocks),

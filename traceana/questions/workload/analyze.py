@@ -12,7 +12,7 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
-from traceana.cohorts.cohort import GROUPINGS
+from traceana.cohorts.cohort import GROUPINGS, SEEN
 from traceana.cohorts.observation import Observation, capacity_of, observe, window_of
 from traceana.cohorts.overlap import Window, local_offset_s
 from traceana.cohorts.tasks import from_tasks, jobs_of_tasks, sample_jobs
@@ -47,7 +47,6 @@ _HOUR_S: Final = 3600
 _YEAR_S: Final = 365 * _DAY_S
 _MAX_GROUPS: Final = 50
 _SIZE: Final = "gpus_requested"
-_SEEN: Final = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
 
 
 @dataclass(frozen=True)
@@ -260,15 +259,13 @@ def _observed(
     rows, observation = observe(jobs, manifest, sample=sample)
     if not observation.n_truncated + observation.n_censored:
         return observation, jobs, {}
-    return observation, rows, _SEEN
+    return observation, rows, SEEN
 
 
 def _delays(jobs: IntoFrame, *by: str) -> IntoFrame:
     """Return the queueing delay of each job as value, with `by` as text."""
-    delay, keys = (
-        nw.col("start_s") - nw.col("submit_s"),
-        [nw.col(name).cast(nw.String) for name in by],
-    )
+    delay = nw.col("start_s") - nw.col("submit_s")
+    keys = [nw.col(name).cast(nw.String) for name in by]
     rows: IntoFrame = nw.from_native(jobs).select(*keys, value=delay).to_native()
     return rows
 

@@ -271,7 +271,9 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     window, stated = trace.once(window_of), {*trace.manifest.tables["jobs"].columns}
     jobs = trace.rows("jobs").select(*sorted(_USED & (stated | {"job_id", "status"})))
     jobs = jobs.with_columns(gpus_requested=nw.col("gpus")) if "gpus" in stated else jobs
-    by = _grouped_by({*column_names(jobs.to_native()), END_CLASS})
+    names = {*column_names(jobs.to_native()), END_CLASS}
+    names -= {"status"} if "end_reason" in names else set()  # which says more
+    by = tuple(name for name in _GROUPS if name in names)
     groups, whole, without = _usages(jobs.to_native(), by, window)
     groups |= _most_idle(trace, jobs, window, whole["gpu_hours"])
     cohort = form_cohort(trace)
@@ -286,12 +288,6 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     trends = _trends(jobs.to_native(), groups, window) if window and whole["gpu_hours"] else {}
     unit = "GPU" if whole["gpu_hours"] else "CPU"
     return Consumers(whole, without, groups, trends, unit, each, _arrays(trace))
-
-
-def _grouped_by(names: set[str]) -> tuple[str, ...]:
-    """Return the columns by which jobs are grouped; reasons of ends say more than states."""
-    left_out = "status" if "end_reason" in names else ""
-    return tuple(name for name in _GROUPS if name in names - {left_out})
 
 
 def _usages(
