@@ -54,7 +54,7 @@ from .questions.recurring.analyze import recurring_groups as recurring_groups
 from .questions.failures.hazard_by_runtime import goodput as goodput
 from .questions.failures.hazard_by_runtime import hazard_by_runtime as hazard_by_runtime
 from .questions.failures.hazard_by_runtime import time_limit_ends as time_limit_ends
-from .questions.runtimes.predict import predict_runtimes as predict_runtimes
+from .questions.runtimes.ratio import predict_runtimes as predict_runtimes
 from .questions.reliability.jobs import checkpoint_interval as checkpoint_interval
 from .questions.reliability.jobs import job_failure_interval as job_failure_interval
 from .questions.reliability.machines import machine_reliability as machine_reliability
@@ -68,7 +68,7 @@ from .questions.runtimes.distributions import fitted_quantiles as fitted_quantil
 from .questions.runtimes.ratio import runtime_ratio as runtime_ratio
 from .questions.runtimes.ratio import summarize_runtime_ratio as summarize_runtime_ratio
 from .questions.runtimes.distributions import tail_index as tail_index
-from .questions.stragglers.attributes import straggler_attributes as straggler_attributes
+from .questions.stragglers.analyze import straggler_attributes as straggler_attributes
 from .questions.stragglers.cov import match_cov_rows as match_cov_rows
 from .questions.stragglers.tables import StragglerResult as StragglerResult
 from .questions.stragglers.detect import detect_stragglers as detect_stragglers

@@ -16,7 +16,7 @@ from traceana.ingesters.ingestion import store_frames
 from traceana.page.blocks import Table
 from traceana.page.finding import Finding
 from traceana.questions.failures import section as section_outcomes
-from traceana.questions.failures import section_model, section_nodes
+from traceana.questions.failures import section_model
 from traceana.questions.workload import section_consumers
 from traceana.questions.workload.analyze_consumers import describe_consumers
 from traceana.store import open_store
@@ -29,7 +29,7 @@ PLANTED = Planted(
 
 def findings(path: Path, planted: Planted) -> list[Finding]:
     trace = traceana.read(write_slurm_log(path / "log.txt", planted))
-    contents = [section.build([trace]) for section in (section_consumers, section_nodes)]
+    contents = [build([trace]) for build in (section_consumers.build, section_outcomes.build_nodes)]
     return [one for content in contents for one in content.findings if isinstance(one, Finding)]
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from traceana.claims.claim import Claim, Judgement, decide, not_testable, span, untested
 from traceana.errors import DataError
 from traceana.questions.operations.analyze import job_names, operations_of
-from traceana.questions.stragglers.analyze import straggler_attributes
+from traceana.questions.stragglers.analyze import attributes_of_jobs
 from traceana.simulate.operations.replay import decompose, replay_model, slowest_workers
 from traceana.simulate.operations.run import prepare
 from traceana.store import Store, Trace
@@ -138,7 +138,7 @@ def private(store: Store, claim: Claim) -> Judgement:
 
 def attribute(store: Store, claim: Claim) -> Judgement:
     """Compare the attribute that explains a job by compute times with the published one."""
-    attributes = store.trace(claim.tables[0][0]).once(straggler_attributes).attributes
+    attributes = store.trace(claim.tables[0][0]).once(attributes_of_jobs).attributes
     table = attributes.filter(job_id=claim.values["job"])
     if table.is_empty():
         return untested(f"{claim.values['job']} is not among the jobs of {claim.needs[0]}")

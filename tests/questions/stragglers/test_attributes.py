@@ -10,7 +10,7 @@ import pytest
 
 from traceana import straggler_attributes
 from traceana.errors import DataError
-from traceana.questions.stragglers.attributes import _between
+from traceana.questions.stragglers.analyze import _between
 
 
 def job(times: np.ndarray, job_id: str = "a") -> pl.DataFrame:

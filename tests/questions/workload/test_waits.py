@@ -11,7 +11,7 @@ import pytest
 import traceana
 from traceana.questions.trends.by_period import outages
 from traceana.questions.trends.changes import changes_and_drift
-from traceana.questions.trends.drift import slope_over_time
+from traceana.questions.trends.gaps import slope_over_time
 from traceana.questions.workload import section
 from traceana.questions.workload.analyze import adjusted_waits
 from traceana.questions.workload.demand import seasonality

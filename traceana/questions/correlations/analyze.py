@@ -15,8 +15,7 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.cohorts.cohort import Cohort, form_cohort, notes_unit, outcome_cohort
 from traceana.cohorts.ends import OUTCOMES, open_outcomes, with_failure
 from traceana.errors import DataError
-from traceana.questions.correlations.family import LEVELS, number_clusters, of_pair
-from traceana.questions.correlations.points import mean_by_value
+from traceana.questions.correlations.points import LEVELS, mean_by_value, number_clusters, of_pair
 from traceana.questions.correlations.tables import CorrelationResult, Correlations
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_confidence, check_count
 from traceana.stats.arrays import Floats

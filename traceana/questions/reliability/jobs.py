@@ -31,7 +31,7 @@ from traceana.questions.reliability.tables import (
     JobFaults,
     ReliabilityResult,
 )
-from traceana.questions.trends.drift import WEEK, slope_over_time
+from traceana.questions.trends.gaps import WEEK, slope_over_time
 from traceana.stats.arguments import (
     MOST_RESAMPLES,
     as_generator,

@@ -34,12 +34,12 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.runtimes.predict import predict_runtimes
 from traceana.questions.runtimes.ratio import (
     RatioTables,
     capacity,
     means_by_outcome,
     missing_times,
+    predict_runtimes,
     ratio_tables,
     tables_with_runtimes,
 )

@@ -1,4 +1,4 @@
-"""Results on worker samples shared by claims and sections."""
+"""Which attribute of the workers explains why a job is slow, and a trace's results on workers."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Final
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
+from numpy.typing import NDArray
 
 from traceana import simulate
 from traceana.errors import DataError
-from traceana.questions.stragglers.attributes import (
-    straggler_attributes as compute_straggler_attributes,
-)
+from traceana.questions.stragglers.blocks import cut_jobs, over
 from traceana.questions.stragglers.cov import (
     iteration_cov,
     match_cov_rows,
@@ -20,11 +20,321 @@ from traceana.questions.stragglers.cov import (
     summarize_cov_series,
 )
 from traceana.questions.stragglers.detect import CANNOT_TELL, detect_stragglers
-from traceana.questions.stragglers.tables import AttributeResult, StragglerResult
+from traceana.questions.stragglers.tables import (
+    AttributeGroups,
+    AttributeResult,
+    StragglerAttributes,
+    StragglerResult,
+)
 from traceana.schema import get_table
 from traceana.simulate.batching.tables import BatchingReplay
+from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_count, is_number
+from traceana.stats.arrays import Floats
+from traceana.stats.quantiles import median_present
 from traceana.store import Trace
-from traceana.store.frames import reduce_frame
+from traceana.store.frames import (
+    Names,
+    as_names,
+    check_range,
+    collect,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+    with_seconds,
+)
+from traceana.tables.declare import ResultTable, declared, schema_of
+
+Codes = NDArray[np.int64]
+
+WORKER: Final = "worker"
+_SAME: Final = 0.9  # an attribute whose group explains this fraction of the best one's is as good
+_SHUFFLES: Final = 20
+_BLOCKS: Final = 8
+_CLEAR: Final = 0.01
+
+
+def straggler_attributes(
+    samples: IntoFrame,
+    /,
+    *,
+    attributes: Names = (),
+    by: Names = ("job_id",),
+    time: str = "time_s",
+    worker: str = "worker_id",
+    value: str = "batch_time",
+    min_explained: float = 0.5,
+    resamples: int = 999,
+    rng: int | np.random.Generator = 1,
+) -> AttributeResult:
+    """Find the attribute of workers that explains a job's slowdown.
+
+    A step takes as long as its slowest worker. Of 16 steps or more, what lasts of the times counts
+    for `explained`: in 8 blocks of steps, the median of each worker's ratio to the step's median.
+    `systematic` is the fraction of the time above the median worker in these.
+
+    For each group of an attribute, and each worker by itself, the times of its workers are reduced
+    to the median of the others in the same step. The time gained, relative to what the job takes
+    above the median worker, is the fraction of the slowdown that the group explains: the measures M
+    of Lin et al., OSDI 2025, without the dependencies between operations. `explained_by_chance` is
+    the largest of 20 shuffles of the times between the workers of each step, which take steps as
+    independent. Of the attributes whose group explains at least `min_explained` more than that, and
+    at least 90 % as much as the best one, the one with the smallest group explains the slowness
+    (limits: :doc:`/explanation/straggler-attributes`).
+
+    Parameters
+    ----------
+    samples
+        One row per worker and step: `by`, `time`, `worker`, `value` and the attributes; eager or
+        lazy, of any supported engine.
+    attributes
+        Columns with the group of a worker, such as host, rack or pipeline stage. Null: no group.
+    by, time, worker
+        As in :func:`detect_stragglers`.
+    value
+        Column of the time of a worker in a step, without waiting for others: compute time. Null
+        and NaN are missing, and counted.
+    min_explained
+        Smallest fraction of the slowdown, beyond chance, that explains it; above 0, at most 1.
+    resamples
+        Permutations of workers between groups for `pvalue`, a test of the variance between groups.
+    rng
+        Seed or generator of permutations and shuffles.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> step = {"job_id": "a", "step": [0] * 6, "rank": range(6), "stage": [0, 0, 1, 1, 2, 2]}
+    >>> samples = pl.DataFrame(step | {"compute_s": [1.0, 1.0, 1.0, 1.0, 2.0, 2.0]})
+    >>> found = traceana.straggler_attributes(
+    ...     samples, attributes="stage", time="step", worker="rank", value="compute_s"
+    ... )
+    >>> print(found)
+    a: stage 2 explains 100 % of the slowdown; without it the job would take 50 % less time
+    """
+    if not (is_number(min_explained) and 0 < min_explained <= 1):
+        raise DataError(f"min_explained must be above 0 and at most 1; it is {min_explained!r}")
+    check_count("resamples", resamples, most=MOST_RESAMPLES)
+    keys, names = as_names(by), as_names(attributes)
+    tables = (StragglerAttributes, AttributeGroups)
+    refuse_clash(keys, {column for table in tables for column in table.column_names()})
+    refuse_clash(names, (WORKER,))
+    if both := {*keys} & {*names}:
+        raise DataError(f"by and attributes both name {', '.join(sorted(both))}; name it once")
+    roles = {"time": time, "worker": worker}
+    used = tuple(dict.fromkeys((*keys, time, worker, *names)))
+    frame = open_frame(samples, keys=used, measures={"value": value}, roles=roles)
+    check_range(frame, (value,))
+    frame = with_seconds(frame, time)
+    random = as_generator(rng)
+    rows_of_jobs: list[dict[str, Any]] = []
+    groups: list[dict[str, Any]] = []
+    # a bounded number of whole jobs at a time
+    for some in map(frame.filter, cut_jobs(frame, keys)) if keys else [frame]:
+        rows = collect(some)
+        with_value = rows.drop_nulls(value)
+        if with_value.select(pl.struct(*keys, time, worker).is_duplicated().any()).item():
+            raise DataError(f"a ({', '.join((*keys, time, worker))}) has several values of {value}")
+        parts = rows.partition_by(keys, maintain_order=True, as_dict=True) if keys else {(): rows}
+        for key, job in parts.items():
+            of_job = dict(zip(keys, key, strict=True))
+            mine, each = _of_job(job, names, (time, worker, value), resamples, random)
+            _choose(mine, min_explained)
+            rows_of_jobs += [of_job | row for row in mine]
+            groups += [of_job | row for row in each]
+    like = rows.select(keys).schema
+    return AttributeResult(
+        _frame(rows_of_jobs, StragglerAttributes, keys, like),
+        _frame(groups, AttributeGroups, keys, like),
+    )
+
+
+def _frame(
+    rows: list[dict[str, Any]], table: type[ResultTable], keys: tuple[str, ...], like: pl.Schema
+) -> pl.DataFrame:
+    frame = pl.DataFrame(rows, schema={key: like[key] for key in keys} | schema_of(table))
+    frame = frame.with_columns(pl.selectors.float().fill_nan(None))
+    return declared(frame.sort(keys, nulls_last=True, maintain_order=True), table, by=keys)
+
+
+def _of_job(
+    job: pl.DataFrame,
+    names: tuple[str, ...],
+    roles: tuple[str, str, str],
+    resamples: int,
+    rng: np.random.Generator,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    time, worker, value = roles
+    rows = job.drop_nulls((time, worker, value))
+    # a step with one worker has no others
+    rows = rows.filter(pl.len().over(time) > 1)
+    if rows.is_empty():
+        note = "no step has two workers"
+        missing = {"n_missing": job[value].null_count(), "note": note, "explains": False}
+        return [{"attribute": name, **missing} for name in (WORKER, *names)], []
+    step, at = (rows[name].rank("dense").to_numpy().astype(np.int64) - 1 for name in (time, worker))
+    times = np.full((step.max() + 1, at.max() + 1), np.nan)
+    times[step, at] = rows[value].to_numpy()
+    steady = _systematic(times)
+    of_job, lasting = _time_lost(times, steady)
+    steady_middle = median_present(steady)
+    ratios = steady[steady_middle > 0] / steady_middle[steady_middle > 0, None]
+    n_ratios = np.count_nonzero(~np.isnan(ratios), axis=0).astype(float)
+    level = over(np.nansum(ratios, axis=0), n_ratios)  # of each worker
+
+    def part_of(gain: float) -> float | None:
+        return gain / lasting if lasting > 0 else None
+
+    found, groups = [], []
+    for name in (WORKER, *names):
+        labels, of_row = _codes_of(rows[worker if name == WORKER else name])
+        codes = np.full(times.shape, -1)
+        codes[step, at] = of_row
+        of_blocks = np.stack([block.max(axis=0) for block in _blocks(codes)])
+        each = [_of_group(times, codes, code, label) for code, label in enumerate(labels)]
+        for code, group in enumerate(each):
+            group |= {"attribute": name, "explained": part_of(_gain(steady, of_blocks, code))}
+        groups += each
+        n_missing = job[value].null_count() + int(np.count_nonzero(of_row < 0))
+        row = of_job | {"attribute": name, "n_groups": len(labels), "n_missing": n_missing}
+        if each:
+            best = max(each, key=lambda group: group["gain"] or 0)
+            row |= {key: best[key] for key in ("group", "n_workers", "gain", "explained")}
+            row["without"] = None if best["gain"] is None else of_job["job"] * (1 - best["gain"])
+            by_chance = _by_chance(times, of_blocks, each.index(best), rng)
+            row["explained_by_chance"] = part_of(by_chance)
+        between = _between(level, np.max(codes, axis=0), resamples, rng)
+        if name != WORKER:
+            row |= zip(("variance_explained", "pvalue"), between, strict=True)
+        found.append(row)
+    return found, groups
+
+
+def _time_lost(times: Floats, steady: Floats) -> tuple[dict[str, Any], float]:
+    """Return the time of a job and what is above its median worker, and how much of that lasts."""
+    (total, middle), (slowest, usual) = (
+        (float(np.nanmax(x, axis=1).mean()), float(median_present(x).mean()))
+        for x in (times, steady)
+    )
+    known = steady is not times and total > middle
+    row: dict[str, Any] = {
+        "job": total,
+        "slowdown": total / middle if middle > 0 else None,
+        "systematic": min((slowest - usual) / (total - middle), 1) if known else None,
+        "n_steps": times.shape[0],
+        "explains": False,
+    }
+    return row, slowest - usual
+
+
+def _codes_of(column: pl.Series) -> tuple[pl.Series, Codes]:
+    """Return the groups of an attribute as sorted text, and the group of each row; -1 for none."""
+    text = column.dt.to_string() if column.dtype == pl.Duration else column.cast(pl.String)
+    labels = text.drop_nulls().unique().sort()
+    codes = text.replace_strict(labels, range(len(labels)), default=-1, return_dtype=pl.Int64)
+    return labels, codes.to_numpy()
+
+
+def _blocks(values: NDArray[Any]) -> list[NDArray[Any]]:
+    """Cut steps into blocks of consecutive ones, or take each step if there are few."""
+    n = len(values)
+    return np.array_split(values, _BLOCKS if n >= 2 * _BLOCKS else n)
+
+
+def _systematic(times: Floats) -> Floats:
+    """Return what lasts of the times (block, worker): median ratio times the mean median."""
+    if len(times) < 2 * _BLOCKS:  # too few steps
+        return times
+    systematic = []
+    for block in _blocks(times):
+        middle = median_present(block)
+        ratio = over(block, middle[:, None])
+        systematic.append(median_present(np.ascontiguousarray(ratio.T)) * middle.mean())
+    steady: Floats = np.stack(systematic)
+    shared: Floats = steady[np.count_nonzero(~np.isnan(steady), axis=1) > 1]
+    return shared
+
+
+def _of_group(times: Floats, codes: Codes, code: int, label: str) -> dict[str, Any]:
+    gained, total = _gain(times, codes, code), float(np.nanmax(times, axis=1).mean())
+    in_group, known = codes == code, ~np.isnan(times)
+    inside, outside = times[in_group & known], times[~in_group & known]
+    comparable = len(inside) and len(outside) and outside.mean()
+    return {
+        "group": label,
+        "n_workers": int(in_group.any(axis=0).sum()),
+        "ratio_to_others": float(inside.mean() / outside.mean()) if comparable else None,
+        "gain": gained / total if total else None,
+    }
+
+
+def _gain(times: Floats, codes: Codes, code: int) -> float:
+    """Return the mean time gained if a group were as fast as the others."""
+    steps = codes[np.arange(len(times)), np.nanargmax(times, axis=1)] == code
+    in_group, here = codes[steps] == code, times[steps]
+    others = np.where(in_group, np.nan, here)
+    compared = ~np.isnan(others).all(axis=1)
+    if not compared.any():
+        return 0.0
+    in_group, here, others = in_group[compared], here[compared], others[compared]
+    as_fast = np.minimum(here, median_present(others)[:, None])
+    without = np.nanmax(np.where(in_group, as_fast, here), axis=1)
+    return float((np.nanmax(here, axis=1) - without).sum()) / len(times)
+
+
+def _by_chance(times: Floats, codes: Codes, code: int, rng: np.random.Generator) -> float:
+    """Return the largest gain of a group if times are shuffled between the workers of each step."""
+    gains = []
+    for _ in range(_SHUFFLES):
+        order = rng.permuted(np.tile(np.arange(times.shape[1]), (len(times), 1)), axis=1)
+        shuffled = np.take_along_axis(times, order, axis=1)
+        gains.append(_gain(_systematic(shuffled), codes, code))
+    return max(gains)
+
+
+def _between(
+    level: Floats, codes: Codes, resamples: int, rng: np.random.Generator
+) -> tuple[float | None, float | None]:
+    """Return the fraction of variance between groups, and the p-value of a permutation test."""
+    in_some = (codes >= 0) & np.isfinite(level)
+    level, codes = level[in_some], codes[in_some]
+    level = level - level.mean() if in_some.any() else level
+    sizes = np.bincount(codes)
+    total = float((level**2).sum())
+    if np.count_nonzero(sizes) < 2 or np.count_nonzero(sizes) == len(codes) or not total:
+        return None, None
+
+    def between(values: Floats) -> float:
+        sums = np.bincount(codes, weights=values)
+        return float((sums[sizes > 0] ** 2 / sizes[sizes > 0]).sum())
+
+    observed = between(level)
+    as_large = sum(
+        between(rng.permutation(level)) >= observed * (1 - 1e-9) for _ in range(resamples)
+    )
+    return observed / total, (1 + as_large) / (1 + resamples)
+
+
+def _choose(rows: list[dict[str, Any]], min_explained: float) -> None:
+    """Mark the attribute with the smallest group among those that explain most."""
+    if "note" in rows[0]:
+        return
+    beyond = [(row.get("explained") or 0) - (row.get("explained_by_chance") or 0) for row in rows]
+    best = max(beyond)
+    if best < min_explained:
+        for row in rows:
+            row["note"] = "no group explains enough of the slowdown"
+            pvalue, explained = row.get("pvalue"), row.get("explained")
+            of_one = rows[0].get("explained") or 0  # a worker that is slow alone is not its group
+            if pvalue and pvalue <= _CLEAR and explained and of_one < _SAME * explained:
+                row["note"] = (
+                    f"its groups differ (p = {pvalue:.2g}); the slowest explains "
+                    f"{100 * explained:.0f} % of what lasts"
+                )
+        return
+    as_good = max(min_explained, _SAME * best)
+    good = [row for row, pvalue in zip(rows, beyond, strict=True) if pvalue >= as_good]
+    min(good, key=lambda row: row["n_workers"])["explains"] = True
+
 
 JOB_ORDER: Final = (pl.col("job_id").str.len_chars(), pl.col("job_id"))  # sorts job_2 before job_10
 PIPELINE: Final = {"operations": ("dp_rank", "stage")}
@@ -139,12 +449,12 @@ def attribute_columns(trace: Trace, /) -> tuple[str, ...]:
     return tuple(name for name in kept if table[name].item() > 1)
 
 
-def straggler_attributes(trace: Trace, /) -> AttributeResult:
+def attributes_of_jobs(trace: Trace, /) -> AttributeResult:
     """Return what explains the slowness of a trace's jobs."""
     time, names = clock(trace), attribute_columns(trace)
     rows = trace.rows("worker_samples").drop_nulls(time)
     rows = rows.filter(~nw.col("job_id").is_in(synchronized(trace)["job_id"].to_list()))
-    return compute_straggler_attributes(rows.to_native(), attributes=names, time=time)
+    return straggler_attributes(rows.to_native(), attributes=names, time=time)
 
 
 def batching_replay(trace: Trace, /) -> BatchingReplay | str:

@@ -330,7 +330,7 @@ _DEFINITIONS: Final = (
 
 def build_attributes(traces: Sequence[Trace]) -> Content:
     """The group that explains most of each job, and a figure of the job that gains most."""
-    results = {trace: trace.once(workers.straggler_attributes) for trace in traces}
+    results = {trace: trace.once(workers.attributes_of_jobs) for trace in traces}
     results = {trace: result for trace, result in results.items() if result.attributes.height}
     if not results:
         return Content()
@@ -405,7 +405,7 @@ def draw_attributes(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the first jobs of each trace that have a gain."""
     pictures = []
     for trace in traces:
-        result = trace.once(workers.straggler_attributes)
+        result = trace.once(workers.attributes_of_jobs)
         jobs = result.attributes.drop_nulls("gain")["job_id"].unique(maintain_order=True)
         for job in jobs.head(_MAX_FILES):
             key, of_job = picture_key("straggler-attributes", trace, job), result.of_job(job)

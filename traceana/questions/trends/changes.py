@@ -19,7 +19,7 @@ from traceana.questions.trends.by_period import (
     local_time,
     outages,
 )
-from traceana.questions.trends.drift import WEEK, slope_over_time
+from traceana.questions.trends.gaps import WEEK, slope_over_time
 from traceana.questions.trends.tables import Drift, LevelChanges
 from traceana.stats.arguments import as_generator
 from traceana.stats.segments import Segment, deviating_ranks, deviating_segment
