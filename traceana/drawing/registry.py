@@ -171,9 +171,8 @@ def draw_figure(name: str, result: Any, /, **options: object) -> Figure:  # noqa
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import draw_figure
     >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
-    >>> figure = draw_figure("gpu-demand", traceana.gpu_demand(jobs))
+    >>> figure = traceana.figures.draw_figure("gpu-demand", traceana.gpu_demand(jobs))
     >>> figure.axes[0].get_ylabel()
     'Requested GPUs'
     """
@@ -229,11 +228,10 @@ def plot_small_multiples(
     --------
     >>> import polars as pl, traceana
     >>> from types import SimpleNamespace
-    >>> from traceana.figures import plot_small_multiples
     >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
     >>> demand = traceana.gpu_demand(jobs)
     >>> panel = SimpleNamespace(figure="gpu-demand", result=demand, options={})
-    >>> len(plot_small_multiples([panel, panel], columns=2).figure.axes)
+    >>> len(traceana.figures.plot_small_multiples([panel, panel], columns=2).figure.axes)
     2
     """
     if not panels or ax is not None:

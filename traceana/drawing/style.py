@@ -46,9 +46,8 @@ def use_style(*, alone: bool = False) -> Iterator[None]:
 
     Examples
     --------
-    >>> import matplotlib
-    >>> from traceana.figures import use_style
-    >>> with use_style(alone=True):
+    >>> import matplotlib, traceana
+    >>> with traceana.figures.use_style(alone=True):
     ...     print(matplotlib.rcParams["axes.spines.top"])
     ...
     False

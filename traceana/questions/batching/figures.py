@@ -73,10 +73,9 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     Examples
     --------
     >>> import traceana
-    >>> from traceana.figures import plot_batching_speedup
     >>> sweep = traceana.sweep_batching({"uneven": [36, 12]}, controllers=["uniform", "oracle"],
     ...                                 overheads_s=[0.1], noise_cvs=[0], steps=20)
-    >>> plot_batching_speedup(traceana.summarize_batching(sweep)).get_xlabel()
+    >>> traceana.figures.plot_batching_speedup(traceana.summarize_batching(sweep)).get_xlabel()
     'Speedup over uniform batches'
     """
     settings = summary.select("overhead_s", "noise_cv").unique().height
@@ -221,9 +220,8 @@ def plot_batching_trajectory(
     Examples
     --------
     >>> import traceana
-    >>> from traceana.figures import plot_batching_trajectory
     >>> result = traceana.simulate_batching([(0.1, 100), (0.1, 300)], controller="proportional")
-    >>> plot_batching_trajectory(result.batches, steps=100).get_ylabel()
+    >>> traceana.figures.plot_batching_trajectory(result.batches, steps=100).get_ylabel()
     'Batch size (samples)'
     """
     if batches.is_empty():
@@ -291,11 +289,10 @@ def plot_batching_replay(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_batching_replay
     >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30, 60, 60],
     ...                         "worker_id": ["0", "1"] * 3, "batch_time": [1.0, 2.0] * 3})
     >>> replay = traceana.replay_batching(samples, controllers=["uniform", "oracle"])
-    >>> plot_batching_replay(replay.steps).get_ylabel()
+    >>> traceana.figures.plot_batching_replay(replay.steps).get_ylabel()
     'Time of a step (s)'
     """
     job = _only_job(steps, "plot_batching_replay", "steps")
@@ -350,11 +347,10 @@ def plot_batching_iterations(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_batching_iterations
     >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30, 60, 60],
     ...                         "worker_id": ["0", "1"] * 3, "batch_time": [1.0, 2.0] * 3})
     >>> replay = traceana.replay_batching(samples, controllers=["uniform", "oracle"])
-    >>> plot_batching_iterations(replay.workers).get_xlabel()
+    >>> traceana.figures.plot_batching_iterations(replay.workers).get_xlabel()
     'Iteration time (s)'
     """
     job = _only_job(workers, "plot_batching_iterations", "workers")

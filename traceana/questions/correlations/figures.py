@@ -44,11 +44,10 @@ def plot_correlations(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_correlations
+    >>> import polars as pl, traceana
     >>> found = pl.DataFrame({"feature": ["gpus", "cpus"], "outcome": "completed", "group": None,
     ...                       "n": 9, "r": [0.4, 0.1], "ci_low": [0.2, 0.0], "ci_high": 0.6})
-    >>> plot_correlations(found, x_label="Pearson's r").get_xlabel()
+    >>> traceana.figures.plot_correlations(found, x_label="Pearson's r").get_xlabel()
     "Pearson's r"
     """
     table = result.drop_nulls("r")

@@ -51,12 +51,11 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_deadline_tightness
     >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": 0, "gpus": 1,
     ...                      "runtime_s": [100, 150]})
     >>> plans = traceana.synthesize_deadlines(jobs)
     >>> tightness = traceana.deadline_tightness(plans, jobs, by="cluster")
-    >>> plot_deadline_tightness(tightness).get_xlabel()
+    >>> traceana.figures.plot_deadline_tightness(tightness).get_xlabel()
     '(Deadline - submission) / runtime'
     """
     tightness = _with_kinds(tightness)
@@ -133,11 +132,10 @@ def plot_throughput(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_throughput
+    >>> import polars as pl, traceana
     >>> rates = pl.DataFrame({"model": "vgg16", "batch_size": 64, "gpus": [1.0, 2.0],
     ...                       "samples_per_s": [192.3, 341.5], "scaling_efficiency": [1.0, 0.89]})
-    >>> plot_throughput(rates).get_xlabel()
+    >>> traceana.figures.plot_throughput(rates).get_xlabel()
     'GPUs'
     """
     if measure not in _LABELS:
@@ -205,11 +203,10 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_missed_deadlines
     >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": [0, 0],
     ...                      "runtime_s": [100, 100], "gpus": [1, 1], "deadline_s": [150, 150]})
     >>> missed = traceana.simulate_deadlines(jobs, policies=["fifo"], capacity=1)
-    >>> plot_missed_deadlines(missed).get_xlabel()
+    >>> traceana.figures.plot_missed_deadlines(missed).get_xlabel()
     'Missed deadlines'
     """
     table = missed.drop_nulls(["cluster", "fraction_missed"])

@@ -61,13 +61,12 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_energy_savings
+    >>> import polars as pl, traceana
     >>> savings = pl.DataFrame(
     ...     {"gpu": "V100", "dataset": "cifar100", "objective": "energy",
     ...      "choice": ["batch_size", "power_limit", "both"], "ratio": [0.9, 0.8, 0.7]}
     ... )
-    >>> plot_energy_savings(savings).get_title(loc="left")
+    >>> traceana.figures.plot_energy_savings(savings).get_title(loc="left")
     'V100, cifar100'
     """
     kinds = savings.select("gpu", "objective").unique().rows()
@@ -132,13 +131,12 @@ def plot_batch_sweep(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_batch_sweep
+    >>> import polars as pl, traceana
     >>> sweep = pl.DataFrame(
     ...     {"limit": "best", "batch_size": [128, 1024], "eta_j": [45000.0, 40500.0],
     ...      "eta_low_j": [40000.0, 38000.0], "eta_high_j": [50000.0, 43000.0]}
     ... )
-    >>> plot_batch_sweep(sweep).get_ylabel()
+    >>> traceana.figures.plot_batch_sweep(sweep).get_ylabel()
     'Energy to the target (MJ)'
     """
     if measure not in _MEASURES:
@@ -195,12 +193,11 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_energy_front
+    >>> import polars as pl, traceana
     >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
     ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
     ...                        "on_front": True})
-    >>> plot_energy_front(energy).get_ylabel()
+    >>> traceana.figures.plot_energy_front(energy).get_ylabel()
     'Energy to the target (MJ)'
     """
     if energy.is_empty():
@@ -304,12 +301,11 @@ def plot_energy_map(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_energy_map
+    >>> import polars as pl, traceana
     >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
     ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
     ...                        "cost_j": [52500.0, 42750.0]})
-    >>> plot_energy_map(energy).get_ylabel()
+    >>> traceana.figures.plot_energy_map(energy).get_ylabel()
     'Power limit (W)'
     """
     _check(energy, measure, "plot_energy_map")
@@ -379,12 +375,11 @@ def plot_power_sweep(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_power_sweep
+    >>> import polars as pl, traceana
     >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
     ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
     ...                        "cost_j": [52500.0, 42750.0]})
-    >>> plot_power_sweep(energy).get_xlabel()
+    >>> traceana.figures.plot_power_sweep(energy).get_xlabel()
     'Power limit (W)'
     """
     _check(energy, measure, "plot_power_sweep")

@@ -109,10 +109,9 @@ def plot_outcome_rates(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_outcome_rates
     >>> jobs = pl.DataFrame({"gpu": ["T4"] * 4 + ["V100"] * 4,
     ...                      "status": ["failed"] + ["completed"] * 5 + ["failed"] * 2})
-    >>> plot_outcome_rates(traceana.outcome_rates(jobs, "gpu")).get_xlabel()
+    >>> traceana.figures.plot_outcome_rates(traceana.outcome_rates(jobs, "gpu")).get_xlabel()
     'Success rate'
     """
     ax = _start_rows(result, ax)
@@ -165,9 +164,8 @@ def plot_runtime_by(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_runtime_by
     >>> jobs = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
-    >>> plot_runtime_by(traceana.runtime_by(jobs, "gpu")).get_xlabel()
+    >>> traceana.figures.plot_runtime_by(traceana.runtime_by(jobs, "gpu")).get_xlabel()
     'Mean runtime (s)'
     """
     ax = _start_rows(result, ax)

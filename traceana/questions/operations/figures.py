@@ -42,9 +42,8 @@ def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = N
     Examples
     --------
     >>> import traceana
-    >>> from traceana.figures import plot_worker_slowdown
     >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
-    >>> plot_worker_slowdown(traceana.worker_slowdown(operations)).get_ylabel()
+    >>> traceana.figures.plot_worker_slowdown(traceana.worker_slowdown(operations)).get_ylabel()
     'Stage'
     """
     workers = result.workers.sort("stage", "dp_rank")
@@ -124,10 +123,9 @@ def plot_step_timeline(
     Examples
     --------
     >>> import traceana
-    >>> from traceana.figures import plot_step_timeline
     >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
     >>> timeline = traceana.operation_timeline(operations, steps=[0])
-    >>> plot_step_timeline(timeline, dp_rank=1).get_xlabel()
+    >>> traceana.figures.plot_step_timeline(timeline, dp_rank=1).get_xlabel()
     'Time since the step began (s)'
     """
     rows = timeline

@@ -55,11 +55,10 @@ def plot_recurring_choices(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_recurring_choices
+    >>> import polars as pl, traceana
     >>> history = pl.DataFrame({"recurrence": [1, 2, 3], "batch_size": [1024, 128, 128],
     ...                         "power_limit_w": [200.0, 200.0, 150.0], "reached": True})
-    >>> plot_recurring_choices(history).get_ylabel()
+    >>> traceana.figures.plot_recurring_choices(history).get_ylabel()
     'Batch size'
     """
     history = result if isinstance(result, pl.DataFrame) else result.history
@@ -115,11 +114,10 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_regret
+    >>> import polars as pl, traceana
     >>> regret = pl.DataFrame({"policy": "zeus", "recurrence": [1, 2, 3],
     ...                        "cumulative_regret_j": [8100.0, 8100.0, 9000.0]})
-    >>> plot_regret(regret).get_ylabel()
+    >>> traceana.figures.plot_regret(regret).get_ylabel()
     'Cumulative regret (MJ)'
     """
     if recurrences.is_empty() or recurrences["cumulative_regret_j"].has_nulls():
@@ -166,13 +164,12 @@ def plot_search_path(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_search_path
+    >>> import polars as pl, traceana
     >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
     ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
     ...                        "cost_j": [52500.0, 42750.0]})
     >>> history = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0})
-    >>> plot_search_path(energy, history=history).get_xlabel()
+    >>> traceana.figures.plot_search_path(energy, history=history).get_xlabel()
     'Batch size'
     """
     sizes = energy["batch_size"].unique().sort().to_list()
@@ -226,13 +223,12 @@ def plot_energy_optima(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_energy_optima
+    >>> import polars as pl, traceana
     >>> energy = pl.DataFrame({"batch_size": [128, 1024], "power_limit_w": 200.0,
     ...                        "tta_s": [300.0, 225.0], "eta_j": [45000.0, 40500.0],
     ...                        "on_front": [False, True]})
     >>> optima = pl.DataFrame({"eta": [0.0, 1.0], "tta_s": 225.0, "eta_j": 40500.0})
-    >>> plot_energy_optima(energy, optima=optima).get_xlabel()
+    >>> traceana.figures.plot_energy_optima(energy, optima=optima).get_xlabel()
     'Time to the target (h)'
     """
     ax = plot_energy_front(energy, ax=ax)
@@ -271,11 +267,10 @@ def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_policy_variants
+    >>> import polars as pl, traceana
     >>> variants = pl.DataFrame({"comparison": "beta", "variant": ["2", "5"], "energy": [1.0, 1.05],
     ...                          "energy_low": [1.0, 1.02], "energy_high": [1.0, 1.08]})
-    >>> plot_policy_variants(variants).get_xlabel()
+    >>> traceana.figures.plot_policy_variants(variants).get_xlabel()
     'Relative energy (geometric mean)'
     """
     table = variants.drop_nulls("energy")
@@ -332,11 +327,10 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_energy_saved
+    >>> import polars as pl, traceana
     >>> summary = pl.DataFrame({"gpu": "V100", "dataset": ["cifar100"], "energy_saved": 0.2,
     ...                         "energy_saved_ci_low": 0.15, "energy_saved_ci_high": 0.25})
-    >>> plot_energy_saved(summary).get_xlabel()
+    >>> traceana.figures.plot_energy_saved(summary).get_xlabel()
     'Energy saved'
     """
     measure = _saved_column(summary)

@@ -31,9 +31,8 @@ def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = Non
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_faults_over_time
     >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 900], "end_s": [10, 990]})
-    >>> plot_faults_over_time(traceana.machine_reliability(faults)).get_ylabel()
+    >>> traceana.figures.plot_faults_over_time(traceana.machine_reliability(faults)).get_ylabel()
     'Faults per 1,000 node-days'
     """
     ax = start_axes(ax)
@@ -75,9 +74,8 @@ def plot_machines_down(result: ReliabilityResult, /, *, ax: Axes | None = None) 
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_machines_down
     >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 900], "end_s": [10, 990]})
-    >>> plot_machines_down(traceana.machine_reliability(faults)).get_ylabel()
+    >>> traceana.figures.plot_machines_down(traceana.machine_reliability(faults)).get_ylabel()
     'Machines down'
     """
     if result.down is None:
@@ -114,9 +112,8 @@ def plot_faults_per_machine(result: ReliabilityResult, /, *, ax: Axes | None = N
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_faults_per_machine
     >>> faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 900], "end_s": [10, 990]})
-    >>> plot_faults_per_machine(traceana.machine_reliability(faults)).get_xlabel()
+    >>> traceana.figures.plot_faults_per_machine(traceana.machine_reliability(faults)).get_xlabel()
     'Faults (at least)'
     """
     ax = start_axes(ax)

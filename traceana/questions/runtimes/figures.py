@@ -70,10 +70,9 @@ def plot_distribution_fit(
     Examples
     --------
     >>> import numpy as np, traceana
-    >>> from traceana.figures import plot_distribution_fit
     >>> runtimes = np.random.default_rng(1).lognormal(5, 1, size=200)
     >>> fits = traceana.fit_distributions(runtimes, families=["lognormal", "exponential"])
-    >>> plot_distribution_fit(fits, what="Runtime").get_ylabel()
+    >>> traceana.figures.plot_distribution_fit(fits, what="Runtime").get_ylabel()
     'Fraction at or below'
     """
     if panel not in get_args(Panel):
@@ -107,10 +106,9 @@ def draw_distribution_fit(result: DistributionFits, *, unit: str = "s") -> Figur
     Examples
     --------
     >>> import numpy as np, traceana
-    >>> from traceana.figures import draw_distribution_fit
     >>> runtimes = np.random.default_rng(1).lognormal(5, 1, size=200)
     >>> fits = traceana.fit_distributions(runtimes, families=["lognormal", "exponential"])
-    >>> len(draw_distribution_fit(fits).axes)
+    >>> len(traceana.figures.draw_distribution_fit(fits).axes)
     3
     """
     panels = get_args(Panel)
@@ -208,10 +206,9 @@ def plot_empirical_distribution(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_empirical_distribution
     >>> jobs = pl.DataFrame({"runtime_s": [60.0, 90.0, 600.0, 900.0]})
     >>> ecdf = traceana.empirical_distribution(jobs, "runtime_s")
-    >>> plot_empirical_distribution(ecdf, x_label="Runtime (s)").get_xlabel()
+    >>> traceana.figures.plot_empirical_distribution(ecdf, x_label="Runtime (s)").get_xlabel()
     'Runtime (s), logarithmic'
     """
     if result.is_empty():
@@ -286,10 +283,9 @@ def plot_runtime_against(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_runtime_against
     >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8, 8], "runtime_s": [60.0, 50.0, 90.0, 200.0, 99.0]})
     >>> means = traceana.mean_by_value(jobs, "gpus", "runtime_s")
-    >>> plot_runtime_against(means, x_label="GPUs", log_x=True).get_xlabel()
+    >>> traceana.figures.plot_runtime_against(means, x_label="GPUs", log_x=True).get_xlabel()
     'GPUs, logarithmic'
     """
     if means.is_empty() or not means["value"].is_unique().all():
@@ -350,10 +346,9 @@ def plot_ratio_distribution(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_ratio_distribution
+    >>> import polars as pl, traceana
     >>> ratios = pl.DataFrame({"stage": "train", "runtime_ratio": [0.5, 0.8, 1.0, 1.7]})
-    >>> plot_ratio_distribution(ratios).get_ylabel()
+    >>> traceana.figures.plot_ratio_distribution(ratios).get_ylabel()
     'Fraction of jobs'
     """
     if kind not in _KINDS:

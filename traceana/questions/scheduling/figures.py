@@ -43,11 +43,10 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_deadlines_met
     >>> jobs = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [0, 0], "runtime_s": [100, 100],
     ...                      "gpus": [1, 1], "deadline_s": [150, 150]})
     >>> found = traceana.simulate_schedule(jobs, policy="fifo", gpus=1)
-    >>> plot_deadlines_met(found.groups).get_xlabel()
+    >>> traceana.figures.plot_deadlines_met(found.groups).get_xlabel()
     'Deadlines met'
     """
     table = groups.drop_nulls("fraction_met")
@@ -134,10 +133,9 @@ def plot_placement_allocated(placement: pl.DataFrame, /, *, ax: Axes | None = No
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_placement_allocated
     >>> jobs, machines = pl.DataFrame({"gpus": [0.5, 1]}), pl.DataFrame({"gpus": [2, 2]})
     >>> placed = traceana.simulate_placement(jobs, machines, policy="fgd")
-    >>> ax = plot_placement_allocated(placed.with_columns(policy=pl.lit("fgd")))
+    >>> ax = traceana.figures.plot_placement_allocated(placed.with_columns(policy=pl.lit("fgd")))
     >>> ax.get_ylabel()
     'Allocated GPUs'
     """
@@ -206,10 +204,9 @@ def plot_policy_lines(lines: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_policy_lines
+    >>> import polars as pl, traceana
     >>> lines = pl.DataFrame({"policy": "fifo", "GPUs": [8, 16], "Mean wait (s)": [60.0, 0.0]})
-    >>> plot_policy_lines(lines).get_ylabel()
+    >>> traceana.figures.plot_policy_lines(lines).get_ylabel()
     'Mean wait (s)'
     """
     names = [name for name in lines.columns if name != "policy"]

@@ -82,11 +82,10 @@ def plot_worker_times(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_worker_times
+    >>> import polars as pl, traceana
     >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
     ...                         "worker_id": ["0", "1"] * 2, "batch_time": [1.0, 1.2, 1.0, 3.0]})
-    >>> plot_worker_times(samples).get_ylabel()
+    >>> traceana.figures.plot_worker_times(samples).get_ylabel()
     'Mini-batch time (s)'
     """
     jobs = samples["job_id"].unique().to_list()
@@ -149,11 +148,10 @@ def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import draw_worker_times
+    >>> import polars as pl, traceana
     >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
     ...                         "worker_id": ["0", "1"] * 2, "batch_time": [1.0, 1.2, 1.0, 3.0]})
-    >>> figure = draw_worker_times(samples)
+    >>> figure = traceana.figures.draw_worker_times(samples)
     >>> len(figure.axes)
     1
     """
@@ -368,13 +366,12 @@ def plot_straggler_overview(
     Examples
     --------
     >>> import numpy as np, polars as pl, traceana
-    >>> from traceana.figures import plot_straggler_overview
     >>> step, worker = np.divmod(np.arange(400), 4)
     >>> seconds = np.where((worker == 2) & (20 <= step) & (step < 40), 3, 1) + 0.01 * (step % 5)
     >>> samples = pl.DataFrame({"job_id": "a", "time_s": 30 * step, "worker_id": worker,
     ...                         "batch_time": seconds})
     >>> result, cov = traceana.detect_stragglers(samples), traceana.iteration_cov(samples, ddof=0)
-    >>> len(plot_straggler_overview(result, samples=samples, cov=cov).figure.axes)
+    >>> len(traceana.figures.plot_straggler_overview(result, samples=samples, cov=cov).figure.axes)
     4
     """
     map_in = 1.0 + _ROW_IN * result.levels.height

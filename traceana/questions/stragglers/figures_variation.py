@@ -139,10 +139,9 @@ def plot_cov_ecdf(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_cov_ecdf
     >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
     ...                         "worker_id": [0, 1, 0, 1], "batch_time": [1.0, 1.0, 1.0, 3.0]})
-    >>> plot_cov_ecdf(traceana.iteration_cov(samples, ddof=0), ddof=0).get_ylabel()
+    >>> traceana.figures.plot_cov_ecdf(traceana.iteration_cov(samples, ddof=0), ddof=0).get_ylabel()
     'Fraction of time steps'
     """
     table = cov.select(pl.col("job_id").cast(pl.String), "cov").drop_nulls("cov")
@@ -217,11 +216,10 @@ def plot_batch_time_ecdf(
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from traceana.figures import plot_batch_time_ecdf
+    >>> import polars as pl, traceana
     >>> samples = pl.DataFrame({"job_id": ["a"] * 3 + ["b"] * 3,
     ...                         "batch_time": [1.0, 1.2, 1.1, 2.0, 2.1, 3.0]})
-    >>> plot_batch_time_ecdf(samples).get_xlabel()
+    >>> traceana.figures.plot_batch_time_ecdf(samples).get_xlabel()
     'Mini-batch time (s)'
     """
     table = samples.select(pl.col("job_id").cast(pl.String), "batch_time").drop_nulls("batch_time")

@@ -65,9 +65,8 @@ def plot_trends(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_trends
     >>> jobs = pl.DataFrame({"start_s": [0, 43200], "end_s": [3600, 129600], "gpus": [4, 1]})
-    >>> plot_trends(traceana.trends(jobs), measure="gpu_hours").get_ylabel()
+    >>> traceana.figures.plot_trends(traceana.trends(jobs), measure="gpu_hours").get_ylabel()
     'GPU-hours per day'
     """
     if measure not in _NAMES:

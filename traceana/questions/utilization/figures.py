@@ -30,10 +30,9 @@ def plot_allocation_rate(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_allocation_rate
     >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 2]})
     >>> rate = traceana.allocation_rate(traceana.gpu_demand(jobs), pl.DataFrame({"gpus": [8]}))
-    >>> plot_allocation_rate(rate).get_ylabel()
+    >>> traceana.figures.plot_allocation_rate(rate).get_ylabel()
     'Allocated GPUs'
     """
     if allocation.is_empty():

@@ -272,7 +272,7 @@ def describe_consumers(trace: Trace, /) -> Consumers:
     jobs = trace.rows("jobs").select(*sorted(_USED & (stated | {"job_id", "status"})))
     jobs = jobs.with_columns(gpus_requested=nw.col("gpus")) if "gpus" in stated else jobs
     names = {*column_names(jobs.to_native()), END_CLASS}
-    names -= {"status"} if "end_reason" in names else set()  # which says more
+    names -= {"status"} if "end_reason" in names else set()  # it has more values
     by = tuple(name for name in _GROUPS if name in names)
     groups, whole, without = _usages(jobs.to_native(), by, window)
     groups |= _most_idle(trace, jobs, window, whole["gpu_hours"])

@@ -52,9 +52,8 @@ def plot_arrivals(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_arrivals
     >>> jobs = pl.DataFrame({"submit_s": [0, 60, 3600, 90000]})
-    >>> plot_arrivals(traceana.arrival_rhythm(jobs, per="hour")).get_ylabel()
+    >>> traceana.figures.plot_arrivals(traceana.arrival_rhythm(jobs, per="hour")).get_ylabel()
     'Jobs per hour'
     """
     slot = _slot(rhythm)
@@ -130,9 +129,8 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_interarrivals
     >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
-    >>> plot_interarrivals(traceana.interarrival_curve(jobs)).get_xlabel()
+    >>> traceana.figures.plot_interarrivals(traceana.interarrival_curve(jobs)).get_xlabel()
     'Interarrival time (logarithmic)'
     """
     lines = split_lines(curve, "n", "gap_s")
@@ -216,9 +214,8 @@ def plot_gpu_demand(
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_gpu_demand
     >>> jobs = pl.DataFrame({"start_s": [0, 1800], "end_s": [3600, 7200], "gpus": [4, 8]})
-    >>> plot_gpu_demand(traceana.gpu_demand(jobs)).get_ylabel()
+    >>> traceana.figures.plot_gpu_demand(traceana.gpu_demand(jobs)).get_ylabel()
     'Requested GPUs'
     """
     table = demand.filter(pl.col("gpus_mean").is_not_null()).sort("bin_start_s")
@@ -304,9 +301,8 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     Examples
     --------
     >>> import polars as pl, traceana
-    >>> from traceana.figures import plot_concentration
     >>> jobs = pl.DataFrame({"gpus": [1, 1, 1, 8], "runtime_s": [60, 60, 600, 36000]})
-    >>> plot_concentration(traceana.lorenz_curve(jobs)).get_title(loc="left")
+    >>> traceana.figures.plot_concentration(traceana.lorenz_curve(jobs)).get_title(loc="left")
     'Concentration of GPU-hours'
     """
     lines = split_lines(curve, "fraction_of_jobs")
