@@ -22,6 +22,7 @@ from traceana.cohorts.tasks import (
 from traceana.schema import STATUSES
 from traceana.stats.arrays import Floats, Integers
 from traceana.stats.intervals import two_way_interval, two_way_pvalue
+from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.quantiles import woodruff_interval
 from traceana.stats.time_blocks import MIN_BLOCKS, TimeBlocks, time_blocks
 from traceana.store import Trace
@@ -469,6 +470,13 @@ def outcome_cohort(trace: Trace, /) -> Cohort:
             definitions = (*watched.definitions, definition)
             return replace(watched, rows=rows, horizon_s=horizon_s, definitions=definitions)
     return cohort
+
+
+def with_adjusted(table: pl.DataFrame, /, *, method: str = "holm") -> pl.DataFrame:
+    """Add `pvalue_adjusted`, over all p-values of a table; a null is no part of the family."""
+    tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
+    adjusted = pl.Series(adjust_pvalues(tested, method=method), dtype=pl.Float64)
+    return table.with_columns(pvalue_adjusted=adjusted.fill_nan(None))
 
 
 Combined = TypeVar("Combined")

@@ -257,6 +257,13 @@ def with_totals(
     )
 
 
+def beside(table: pl.DataFrame, groups: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
+    """Add the columns of each group to its rows; null where it has none."""
+    if not keys:
+        return table.join(groups, how="cross")
+    return table.join(groups, on=list(keys), how="left", nulls_equal=True, maintain_order="left")
+
+
 def refuse_clash(keys: Iterable[str], columns: Iterable[str], /) -> None:
     """Refuse keys that have the name of a column of the result."""
     named = tuple(keys)

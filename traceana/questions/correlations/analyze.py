@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
-from traceana.cohorts.cohort import Cohort, form_cohort, notes_unit, outcome_cohort
+from traceana.cohorts.cohort import Cohort, form_cohort, notes_unit, outcome_cohort, with_adjusted
 from traceana.cohorts.ends import OUTCOMES, open_outcomes, with_failure
 from traceana.errors import DataError
 from traceana.questions.correlations.points import LEVELS, mean_by_value, number_clusters, of_pair
@@ -26,6 +26,7 @@ from traceana.store.frames import (
     Names,
     admit_columns,
     as_names,
+    beside,
     clean_columns,
     collect,
     column_names,
@@ -139,10 +140,7 @@ def correlate(
             lines += [of_group | line for line in estimated]
     schema = {**rows.select(keys).schema, **schema_of(Correlations)}
     estimates = pl.DataFrame(lines, schema=schema).drop("n_excluded")
-    table = estimates.with_columns(
-        pvalue_adjusted=pl.Series(
-            adjust_pvalues(estimates["pvalue"].to_numpy().astype(float), method=adjust)
-        ).fill_nan(None),
+    table = with_adjusted(estimates, method=adjust).with_columns(
         note=pl.when(pl.col("pvalue") <= SMALLEST_P)
         .then(
             pl.concat_str("note", pl.lit("p is below 2.2e-308"), separator="; ", ignore_nulls=True)
@@ -251,10 +249,7 @@ def runtime_correlations(
     correlations = correlate(rows.to_native(), names, runtime, by=by_outcome, **options)
     named = pl.when("outcome").then(pl.lit("success")).otherwise(pl.lit("failure"))
     table = correlations.table.with_columns(outcome=named)
-    how: dict[str, Any] = {"how": "cross"}
-    if keys:
-        how = {"on": keys, "how": "left", "nulls_equal": True}
-    return replace(correlations, table=table.join(excluded, **how, maintain_order="left"))
+    return replace(correlations, table=beside(table, excluded, keys))
 
 
 def _features(frame: IntoFrame, features: Names | None) -> tuple[str, ...]:
@@ -348,9 +343,7 @@ def cut_correlations(trace: Trace, /) -> pl.DataFrame | None:
             tables.append(correlations.table.select(below, pl.all()))
     if not tables:
         return None
-    cut = pl.concat(tables)
-    adjusted = adjust_pvalues(cut["pvalue"].to_numpy().astype(float))
-    return cut.with_columns(pvalue_adjusted=pl.Series(adjusted).fill_nan(None))
+    return with_adjusted(pl.concat(tables), method="fdr_bh")
 
 
 def group_correlations(trace: Trace, method: str = "spearman", /) -> pl.DataFrame | None:

@@ -12,6 +12,7 @@ import scipy  # scipy.stats is slow to import and loaded when used
 from narwhals.stable.v2.typing import IntoFrame
 
 from traceana import simulate
+from traceana.cohorts.cohort import with_adjusted
 from traceana.cohorts.observation import window_of
 from traceana.errors import DataError
 from traceana.questions.deadlines.rates import (
@@ -23,7 +24,6 @@ from traceana.questions.deadlines.rates import (
     rates_of,
     replay_published_draws,
     usable_plans,
-    with_holm,
 )
 from traceana.simulate.deadlines.tables import PlanComparison
 from traceana.store import Trace
@@ -103,7 +103,7 @@ def compare_plans(
     ]
     of_keys = {key: next(iter(published.values())).schema[key] for key in keys}
     table = pl.DataFrame(rows, schema={**of_keys, **schema_of(PlanComparison)}, orient="row")
-    return declared(with_holm(table), PlanComparison, by=keys)
+    return declared(with_adjusted(table.fill_nan(None)), PlanComparison, by=keys)
 
 
 def _groups(

@@ -13,6 +13,7 @@ import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
 from narwhals.stable.v2.typing import IntoFrame
 
+from traceana.cohorts.cohort import with_adjusted
 from traceana.errors import DataError
 from traceana.simulate.deadlines.tables import (
     DeadlineRules,
@@ -21,7 +22,6 @@ from traceana.simulate.deadlines.tables import (
     PublishedDraws,
 )
 from traceana.stats.intervals import wilson_interval
-from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store.frames import Names, as_names, collect, open_frame, reading, refuse_clash
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -171,14 +171,6 @@ def usable_plans(joined: pl.DataFrame, which: str, /, *, half_s: float = 0.0) ->
     if used.is_empty():
         raise DataError(f"no {which} plan has a job with a runtime and GPUs, and no null")
     return used
-
-
-def with_holm(tests: pl.DataFrame, /) -> pl.DataFrame:
-    """Add the p-values adjusted by Holm; a null is no part of the family."""
-    tests = tests.with_columns(pl.col("value", "pvalue").fill_nan(None))  # of too few plans
-    pvalues = tests["pvalue"].fill_null(float("nan")).to_numpy()
-    adjusted = pl.Series(adjust_pvalues(pvalues, method="holm"), dtype=pl.Float64)
-    return tests.with_columns(pvalue_adjusted=adjusted.fill_nan(None))
 
 
 @returns(IterationRates)
@@ -340,7 +332,7 @@ def deadline_rules(
     table = pl.DataFrame(
         [(*row, None) for row in rows], schema=schema_of(DeadlineRules), orient="row"
     )
-    return declared(with_holm(table), DeadlineRules)
+    return declared(with_adjusted(table.fill_nan(None)), DeadlineRules)
 
 
 def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:

@@ -12,7 +12,14 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
-from traceana.cohorts.cohort import MOST_GROUPS, SEEN, Cohort, form_cohort, outcome_cohort
+from traceana.cohorts.cohort import (
+    MOST_GROUPS,
+    SEEN,
+    Cohort,
+    form_cohort,
+    outcome_cohort,
+    with_adjusted,
+)
 from traceana.cohorts.ends import END_CLASS, OUTCOMES, with_end_class
 from traceana.cohorts.observation import NODES, node_column
 from traceana.errors import DataError
@@ -26,7 +33,7 @@ from traceana.questions.failures.events import CELLS, Columns, count_events
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import node_failures
-from traceana.questions.failures.rates import failure_rates, with_adjusted
+from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.runtimes import compare_runtimes
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
 from traceana.questions.failures.tables_competing_risks import (

@@ -9,7 +9,7 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import chdtrc
 
-from traceana.cohorts.cohort import notes_unit
+from traceana.cohorts.cohort import notes_unit, with_adjusted
 from traceana.errors import DataError
 from traceana.questions.failures.events import CELLS
 from traceana.questions.failures.rates import (
@@ -18,7 +18,6 @@ from traceana.questions.failures.rates import (
     count_failures,
     group_codes,
     refuse_missing,
-    with_adjusted,
 )
 from traceana.questions.failures.tables import (
     Association,

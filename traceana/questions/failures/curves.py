@@ -19,7 +19,6 @@ from traceana.questions.failures.events import (
     MIN_AT_RISK,
     Columns,
     at_risk,
-    beside,
     check_events,
     default_horizon,
     estimate_incidence,
@@ -38,7 +37,7 @@ from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import FEWEST_BEYOND
 from traceana.stats.survival import log_log_interval, restricted_mean
-from traceana.store.frames import Names, as_names, refuse_clash
+from traceana.store.frames import Names, as_names, beside, refuse_clash
 from traceana.tables.declare import declared
 from traceana.tables.formatting import duration_ticks
 

@@ -23,6 +23,7 @@ from traceana.store.frames import (
     LARGEST,
     Names,
     as_names,
+    beside,
     collect,
     open_frame,
     reduce_frame,
@@ -113,13 +114,6 @@ def estimate_incidence(
 def _split(table: pl.DataFrame, keys: tuple[str, ...]) -> list[pl.DataFrame]:
     """Return the rows of each group, at least one."""
     return (table.partition_by(keys, maintain_order=True) if keys else []) or [table]
-
-
-def beside(table: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...], /) -> pl.DataFrame:
-    """Add the columns of each group to its rows; null where it has none."""
-    if not keys:
-        return table.join(groups, how="cross")
-    return table.join(groups, on=keys, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _estimate(

@@ -20,13 +20,14 @@ from traceana.cohorts.cohort import (
     is_censored,
     notes_unit,
     outcome_cohort,
+    with_adjusted,
 )
 from traceana.cohorts.ends import open_statuses
 from traceana.errors import DataError
 from traceana.questions.failures.curves import cumulative_incidence
 from traceana.questions.failures.events import EVENTS, MIN_AT_RISK, check_events
 from traceana.questions.failures.model import make_design
-from traceana.questions.failures.rates import cluster_codes, failure_rates, with_adjusted
+from traceana.questions.failures.rates import cluster_codes, failure_rates
 from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.arrays import Floats

@@ -11,10 +11,10 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
-from traceana.cohorts.cohort import notes_unit
+from traceana.cohorts.cohort import notes_unit, with_adjusted
 from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.errors import DataError
-from traceana.questions.failures.rates import MOST_LEVELS, cluster_codes, with_adjusted
+from traceana.questions.failures.rates import MOST_LEVELS, cluster_codes
 from traceana.questions.failures.tables import (
     Calibration,
     FailureModel,

@@ -9,8 +9,8 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import gammainc, gammaincinv
 
+from traceana.cohorts.cohort import with_adjusted
 from traceana.cohorts.ends import END_CLASS, open_outcomes, with_end_class
-from traceana.questions.failures.rates import with_adjusted
 from traceana.questions.failures.tables import NodeFailures
 from traceana.stats.arguments import check_confidence
 from traceana.stats.arrays import Floats

@@ -22,9 +22,8 @@ from traceana.schema import STATUSES
 from traceana.stats.arguments import check_confidence
 from traceana.stats.arrays import Integers
 from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_wilson_interval, wilson_interval
-from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store import Trace
-from traceana.store.frames import Names, as_names, reduce_frame, refuse_clash
+from traceana.store.frames import Names, as_names, beside, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, returns
 
 ONE_CLUSTER: Final = "one cluster: no interval"
@@ -41,13 +40,6 @@ def count_failures(
     ended = with_failure(lazy, status, succeeded, failed)
     failures = nw.col("failure").sum().cast(nw.Int64)
     return reduce_frame(ended, columns, n=nw.len(), failures=failures)
-
-
-def with_adjusted(table: pl.DataFrame, /, *, method: str = "holm") -> pl.DataFrame:
-    """Add `pvalue_adjusted`, over all p-values of a table."""
-    tested = table["pvalue"].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    adjusted = pl.Series(adjust_pvalues(tested, method=method), dtype=pl.Float64)
-    return table.with_columns(pvalue_adjusted=adjusted.fill_nan(None))
 
 
 def note_few(clusters: pl.Expr | pl.Series, effective: pl.Expr | pl.Series, /) -> pl.Expr:
@@ -137,10 +129,7 @@ def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, p
             f"from 2 to {MOST_LEVELS} are needed"
         )
     numbered = labels.with_columns(code=pl.int_range(pl.len(), dtype=pl.Int64))
-    joined = rows.select(keys).join(
-        numbered, on=list(keys), how="left", nulls_equal=True, maintain_order="left"
-    )
-    return joined["code"].to_numpy(), labels
+    return beside(rows.select(keys), numbered, keys)["code"].to_numpy(), labels
 
 
 def cluster_codes(column: pl.Series, /) -> Integers:
@@ -322,12 +311,8 @@ def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
             f"{outcome}_mean_s": pl.col("runtime_s").filter(status.is_in(statuses)).mean()
             for outcome, statuses in OUTCOMES.items()
         }
-        table = cohort.over_units(failure_rates, rows, name).join(
-            *(reduce_frame(rows, (name,), **means), name),
-            how="left",
-            nulls_equal=True,
-            maintain_order="left",
-        )
+        of_groups = cohort.over_units(failure_rates, rows, name)
+        table = beside(of_groups, reduce_frame(rows, (name,), **means), (name,))
         table = table.with_columns(success_rate=1 - pl.col("rate"))
         rates[name] = declared(table, FailureByRequest, by=(name,))
     return rates

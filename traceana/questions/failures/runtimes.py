@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
-from traceana.cohorts.cohort import notes_unit
+from traceana.cohorts.cohort import notes_unit, with_adjusted
 from traceana.errors import DataError
 from traceana.questions.failures.rates import (
     cluster_codes,
@@ -19,7 +19,6 @@ from traceana.questions.failures.rates import (
     group_codes,
     note_few,
     refuse_missing,
-    with_adjusted,
 )
 from traceana.questions.failures.tables import (
     RuntimeBy,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, outcome_cohort
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, outcome_cohort, with_adjusted
 from traceana.page.blocks import Block, Content, Gallery, Table, Text, drawing, result_table
 from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
@@ -23,7 +23,7 @@ from traceana.questions.failures.tables import (
     RuntimePairs,
 )
 from traceana.questions.section_per_cohort import build_per_cohort
-from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE, adjust_pvalues
+from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE
 from traceana.store import Trace
 from traceana.tables.declare import schema_of
 from traceana.tables.display import key_heading
@@ -264,10 +264,9 @@ def details(cohort: Cohort, outcomes: Outcomes, /) -> tuple[Block, ...]:
         within = in_sentence(key_heading(outcomes.strata))
         independent = "" if cohort.cluster else "; rows treated as independent"
         odds = outcomes.odds.drop("n_reference", "failures_reference")
-        adjusted = adjust_pvalues(odds["pvalue"].to_numpy().astype(float), method="holm")
         blocks.append(
             result_table(
-                odds.with_columns(pvalue=pl.Series(adjusted).fill_nan(None)),
+                with_adjusted(odds).with_columns(pvalue="pvalue_adjusted").drop("pvalue_adjusted"),
                 FailureOdds,
                 headings={
                     f"{outcomes.by}_reference": "Reference",

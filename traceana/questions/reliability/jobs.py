@@ -11,6 +11,7 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import gammaln, lambertw, stdtrit
 
+from traceana.cohorts.cohort import with_adjusted
 from traceana.cohorts.ends import END_CLASS, OF_MACHINES, with_end_class
 from traceana.cohorts.observation import node_column, nodes_seen
 from traceana.errors import DataError
@@ -41,7 +42,6 @@ from traceana.stats.arguments import (
 )
 from traceana.stats.arrays import Floats
 from traceana.stats.intervals import dispersion_index, rate_interval
-from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.time_blocks import DAY_S
 from traceana.store import Trace
 from traceana.store.frames import collect, open_frame
@@ -399,9 +399,8 @@ def fault_trends(trace: Trace, by: str, window_s: tuple[float, float], /) -> pl.
             weeks = np.arange(len(daily)) / WEEK
             *_, p, _ = slope_over_time(weeks, daily.astype(float), np.zeros(len(daily), int))
             found.append((kind, *thirds.tolist(), p))
-    frame = pl.DataFrame(found, schema=_TRENDS, orient="row")
-    adjusted = adjust_pvalues(frame["pvalue"].to_numpy(), method="holm")
-    return frame.with_columns(pvalue=pl.Series(adjusted, dtype=pl.Float64).fill_nan(None))
+    frame = with_adjusted(pl.DataFrame(found, schema=_TRENDS, orient="row"))
+    return frame.drop("pvalue").rename({"pvalue_adjusted": "pvalue"})
 
 
 def group_column(trace: Trace, /) -> str:

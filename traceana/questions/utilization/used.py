@@ -23,6 +23,7 @@ from traceana.stats.intervals import ratio_interval
 from traceana.store.frames import (
     Names,
     as_names,
+    beside,
     collect,
     column_names,
     open_frame,
@@ -400,11 +401,8 @@ def gpu_sharing(
         "shared_hours": hours.filter(n_there > 1).sum(),
         "instances_max": n_there.max().cast(pl.Int64),
     }
-    how: dict[str, Any] = {"how": "cross"}
-    if keys:
-        how = {"on": keys, "how": "left", "nulls_equal": True}
     shared = reduce_frame(steps, keys, **statistics)
-    sharing = reduce_frame(every, keys, rows=pl.len()).join(shared, **how, maintain_order="left")
+    sharing = beside(reduce_frame(every, keys, rows=pl.len()), shared, keys)
     zero = ("devices", "devices_shared", "n", "busy_hours", "shared_hours")
     busy = pl.col("busy_hours")
     sharing = sharing.with_columns(pl.col(zero).fill_null(0)).with_columns(

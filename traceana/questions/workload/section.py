@@ -162,27 +162,13 @@ def build(traces: Sequence[Trace]) -> Content:
         *_shared(of_jobs, "lorenz", "concentration", "GPU-hours over jobs"),
         *_shared(of_arrivals, "curve", "interarrivals", "Times between submissions"),
     )
+    figure, requested, waits = "empirical-distribution", "GPUs requested per job", "Queueing delay"
+    sizes = {"key": "gpus-requested", "x_label": "GPUs"}
+    delays = {"key": "wait-distribution", "x_label": waits, "heading": waits, "durations": True}
     pictures = (
         *_hours(loads),
-        *_shared(
-            of_jobs,
-            "requested",
-            "empirical-distribution",
-            "GPUs requested per job",
-            key="gpus-requested",
-            x_label="GPUs",
-            heading="GPUs requested per job",
-        ),
-        *_shared(
-            of_jobs,
-            "waits",
-            "empirical-distribution",
-            "Queueing delay: time from submission to start",
-            key="wait-distribution",
-            x_label="Queueing delay",
-            heading="Queueing delay",
-            durations=True,
-        ),
+        *_shared(of_jobs, "requested", figure, requested, **sizes, heading=requested),
+        *_shared(of_jobs, "waits", figure, f"{waits}: time from submission to start", **delays),
         *(picture for load in loads for picture in _demand(load)),
     )
     return Content(
@@ -293,23 +279,15 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
                 drawing("arrivals", days, trace=trace, key=key, clock=clock, about=about)
             )
         for by, delays in waits.items():
-            heading, note = f"by {in_sentence(key_heading(by))}", "time from submission to start"
-            x_label, is_fraction = "Queueing delay", by == "fraction"
-            if is_fraction:
-                x_label, heading = "Fraction of delay and runtime", "of short and long jobs"
-                note = "delay / (delay + runtime), by half of the runtimes"
-            drawings.append(
-                drawing(
-                    "empirical-distribution",
-                    delays,
-                    trace=trace,
-                    key=f"wait-{by}-{trace.id}",
-                    about=f"Queueing delay {heading}: {note}",
-                    x_label=x_label,
-                    heading=f"Queueing delay {heading}",
-                    durations=not is_fraction,
-                )
-            )
+            heading = f"Queueing delay by {in_sentence(key_heading(by))}"
+            about = f"{heading}: time from submission to start"
+            look: dict[str, Any] = {"x_label": "Queueing delay", "durations": True}
+            if by == "fraction":
+                heading = "Queueing delay of short and long jobs"
+                about = f"{heading}: delay / (delay + runtime), by half of the runtimes"
+                look = {"x_label": "Fraction of delay and runtime", "durations": False}
+            of = ("empirical-distribution", delays, trace, f"wait-{by}-{trace.id}", about)
+            drawings.append(drawing(*of, heading=heading, **look))
         for name, curve in task_counts(trace).items():
             about, x_label = _TASK_COUNTS[name]
             of = ("empirical-distribution", curve, trace, f"{name}-{trace.id}", about)
@@ -379,18 +357,15 @@ def _repeats(traces: Sequence[Trace]) -> list[Text]:
 
 def _survivors(load: _Load) -> str:
     manifest, row = load.trace.manifest, load.results.summary.row(0, named=True)
-    if manifest.lists_from_window:
-        return (
-            f"{load.results.survivors:,} of {row['jobs']:,} {manifest.tables['jobs'].unit_noun} "
-            "were submitted before the observation window. They are listed because they were not "
-            "over then (survivorship bias). Figures of submissions exclude them."
-        )
-    begin = row["first_submit_s"] if manifest.absolute_times else 0
+    before, why = "observation window", "were not over"
+    if not manifest.lists_from_window:
+        begin = row["first_submit_s"] if manifest.absolute_times else 0
+        before = f"first recorded end (day {days(load.results.first_end_s - begin)})"
+        why = "still existed"
     return (
         f"{load.results.survivors:,} of {row['jobs']:,} {manifest.tables['jobs'].unit_noun} were "
-        "submitted before the first recorded end (day "
-        f"{days(load.results.first_end_s - begin)}). They are listed because they "
-        "still existed then (survivorship bias). Figures of submissions exclude them."
+        f"submitted before the {before}. They are listed because they {why} then (survivorship "
+        "bias). Figures of submissions exclude them."
     )
 
 

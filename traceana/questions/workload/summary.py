@@ -30,6 +30,7 @@ from traceana.stats.arguments import check_count
 from traceana.store.frames import (
     Names,
     as_names,
+    beside,
     collect,
     column_names,
     open_frame,
@@ -257,10 +258,7 @@ def _with_pending(
     named = {"p90_pending_s": 0.9, "p99_pending_s": 0.99}
     groups = curves.quantiles.group_by(keys or pl.lit(0), maintain_order=True)
     table = groups.agg(time.filter(at == q).first().alias(name) for name, q in named.items())
-    table = table.select(*keys, *named)
-    if not keys:
-        return delays.hstack(table)
-    return delays.join(table, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    return beside(delays, table.select(*keys, *named), keys)
 
 
 _TOP: Final = {"fraction_of_top_1_percent": 0.01, "fraction_of_top_10_percent": 0.1}
