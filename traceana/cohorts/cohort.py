@@ -336,11 +336,7 @@ def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]
 def _with_blocks(
     rows: pl.DataFrame, times: pl.Series, cluster: str | None
 ) -> tuple[pl.DataFrame, str | None, float | None, str | None]:
-    """Add blocks of time, long enough for runtimes and failures, where they are a unit.
-
-    They are where rows have no other, or differ between them beside it. Returns the rows, the
-    column of their unit, the length of a block, and a note.
-    """
+    """Add blocks of time where they are a unit; return rows, unit, length of a block and a note."""
     if not times.count():
         return rows, cluster, None, None
     failed = rows["status"].cast(pl.String) == "failed"
@@ -365,11 +361,7 @@ def _with_blocks(
 
 
 def _differ_by_day(values: Floats, unit: Integers, blocks: TimeBlocks) -> bool:
-    """Return whether variances over units and blocks are well above that over units alone.
-
-    Those of both are added, and that of their combinations subtracted (Cameron, Gelbach and Miller,
-    JBES 29, 2011).
-    """
+    """Return whether variances over units and blocks, two-way, are well above that over units."""
     used = (blocks.code >= 0) & ~np.isnan(values)
     if blocks.n_blocks < MIN_BLOCKS or not used.any():
         return False
@@ -431,12 +423,10 @@ def is_censored(cohort: Cohort, /) -> bool:
 def outcome_cohort(trace: Trace, /) -> Cohort:
     """Return the cohort whose failures are compared.
 
-    A rate among ended rows depends on how long the others were watched. If more than 5 % of the
-    rows have not ended, the outcome is therefore that by a runtime, `horizon_s`: of the rows that
-    started in the window and at least `horizon_s` before its end, those that failed by then have
-    status failed, all others status completed (they had not failed). It is the longest of 1 day, 6
-    hours, 1 hour and 10 minutes for which a third of the started rows, and 10 failures, remain.
-    Where more than 5 % of the failed rows have no runtime, none is, and rates count ended rows.
+    If more than 5 % of the rows have not ended, and the failed ones have runtimes, the outcome is
+    that by a runtime: of the rows watched for `horizon_s`, those that failed by then have status
+    failed, all others completed. It is the longest of 1 day, 6 hours, 1 hour and 10 minutes for
+    which a third of the started rows, and 10 failures, remain.
     """
     cohort = form_cohort(trace)
     if not is_censored(cohort):
@@ -483,10 +473,7 @@ Combined = TypeVar("Combined")
 
 
 def combine_units(results: Sequence[Combined], /) -> Combined:
-    """Combine a function's results over either unit, and over the combinations of both.
-
-    Intervals, p-values and standard errors change; estimates are those of all three.
-    """
+    """Combine intervals, p and errors over either unit and the combinations of both."""
     first = results[0]
     if isinstance(first, tuple):
         return cast("Combined", tuple(combine_units(parts) for parts in zip(*results, strict=True)))

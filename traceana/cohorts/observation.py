@@ -85,11 +85,10 @@ class Observation:
 
 
 def find_window(rows: IntoFrame, manifest: Manifest, /) -> tuple[float | None, float | None]:
-    """Return the observation window of a trace's jobs.
+    """Return the observation window of a trace's jobs: as stated, else derived.
 
-    A stated window is that of the manifest. A derived one ends with the last end, or where a row
-    without an end has run until, and begins with the first recorded end if the trace lists only
-    survivors of an earlier time.
+    A derived one ends with the last end, or where a row without an end has run until, and begins
+    with the first recorded end if the trace lists only survivors of an earlier time.
     """
     first, last = manifest.window_start_s, manifest.window_end_s
     if manifest.window == "stated" or last is None:
@@ -123,12 +122,9 @@ def observe(
 ) -> tuple[IntoFrameT, Observation]:
     """Add the columns duration_s, entry_s and observed, by the window of the rows' trace.
 
-    duration_s is the runtime; without one, that of a row with a start and no end lasts until the
-    window's end, unless its status is that of an ended or pending row. A row that started before
-    the window has the runtime at its start as entry_s, others 0. Not observed to end is such a row,
-    and one of status running that has no end or ends at the window's end. If the trace lists only
-    survivors of an earlier time, a derived window starts at the first recorded end. Rows that are
-    missing are estimated from the `sample` of the rows, if there is one.
+    A row that may still run lasts until the window's end and is not observed to end; one that
+    started before the window has the runtime at its start as entry_s. Rows that are missing are
+    estimated from the `sample` of the rows, if there is one.
     """
     frame: Any = nw.from_native(rows)
     start, begin, end = _find_times(frame.lazy())
@@ -230,10 +226,8 @@ def node_column(columns: tuple[str, ...] | list[str], /) -> str | None:
 def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     """Return [machine_id, gpu_type, gpus, cpus]: the most in use at a time on each node.
 
-    A job on several nodes has an equal part of its GPUs and CPUs on each. The type of a node is
-    that of most of its jobs. The numbers are lower bounds: a node that was never full has more
-    GPUs. They are null where more than a hundredth of the jobs with GPUs (CPUs) has no node;
-    without a column of nodes there are no rows.
+    A job has an equal part of its GPUs and CPUs on each of its nodes. These are lower bounds, and
+    null where more than a hundredth of the jobs with GPUs (CPUs) has no node.
     """
     columns = trace.manifest.tables["jobs"].columns
     name = node_column(columns)

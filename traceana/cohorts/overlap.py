@@ -54,12 +54,9 @@ def open_overlap(
 ) -> nw.LazyFrame[Any]:
     """Return a frame with what of each row lies in the window: BEGIN, UNTIL, HELD, LENGTH, COUNTED.
 
-    A row runs from its start. Without one it runs from its end minus its runtime, else from its
-    submission, else from the window's beginning. It runs for its runtime, else until its end; a row
-    without both, and not of an ended status, until the window's end. A row without a start that is
-    pending, or cancelled without a runtime, never ran. The columns are null for it, for a row
-    outside of the window, and for an ended row without end and runtime. Without any time, HELD is
-    the runtime.
+    When a row runs :func:`workload_summary` states. The columns are null for a row that never ran
+    or is outside of the window, and for an ended one without end and runtime. Without any time,
+    HELD is the runtime.
     """
     _check_window(window)
     free = {*column_names(jobs)} - {*keys, *required.values()}
@@ -239,9 +236,8 @@ _OF_THE_END: Final = ("end_s", "end_reason", "exit_code")
 def clip_jobs(jobs: pl.LazyFrame, window: Window, /) -> pl.LazyFrame:
     """Return the jobs that waited or ran in a window, as they were seen at its end.
 
-    A job that ends later is running, with the runtime so far and no end; one that starts later is
-    pending, with neither. Kept are also jobs without an end that are not of an ended status.
-    Where only submissions are recorded, jobs are chosen by these.
+    A job that ends later is running, one that starts later pending. Where only submissions are
+    recorded, jobs are chosen by these.
     """
     first, last = window
     times = jobs.select(pl.col("start_s", "end_s", "runtime_s").count()).collect()

@@ -163,12 +163,10 @@ def task_times(trace: Trace, /, end_imputation: str = "drop") -> pl.DataFrame:
 
 
 def task_owners(trace: Trace, /, *names: str) -> pl.DataFrame:
-    """Return the :data:`OWNERS` of the tasks that the trace has, in the order of the tasks.
+    """Return the :data:`OWNERS` of the tasks, or these `names`, in the order of the tasks.
 
-    With `names` only these are read.
-
-    A group is a hash of its name, as groups are only compared. If a job has several in the table
-    job_tags, it is the first by name; if it has none, what the manifest states as its fallback.
+    A group is a hash of its name. Of several in job_tags it is the first by name, of none what the
+    manifest states as its fallback.
     """
     owners = trace.once(instance_times).tasks.lazy().select("job_id")
     if trace.store.has(trace.id, "jobs"):
@@ -216,10 +214,8 @@ def from_tasks(trace: Trace, /) -> bool:
 def jobs_of_tasks(trace: Trace, /) -> pl.DataFrame:
     """Return one row per job: [job_id, submit_s, start_s, runtime_s, gpus, gpu_type].
 
-    start_s is the first start of a task, null if it is before the submission. runtime_s is from the
-    first start to the last end of the instances that have both; gpus are the GPUs that these hold,
-    averaged over the runtime, so that their product is the GPU time. gpu_type is that of the first
-    task that has one.
+    start_s is null before the submission. gpus are averaged over the runtime, which is that of the
+    instances with start and end; gpu_type is that of the first task that has one.
     """
     tasks = trace.once(instance_times).tasks.lazy()
     gpus = pl.col("gpus")

@@ -99,8 +99,7 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
         ax.scatter(*marks, color=color, zorder=4, label=name, gid=str(name), **look)
     ax.set_yticks(range(len(levels)), levels)
     ax.set_ylim(len(levels) - 0.5, -0.5)
-    ax.set_xlabel("Speedup over uniform batches")
-    ax.set_ylabel("Cores of the workers")
+    ax.set(xlabel="Speedup over uniform batches", ylabel="Cores of the workers")
     legend_above(ax, **_RIGHT, ncols=4, columnspacing=0.9, handletextpad=0.2)
     return ax
 
@@ -237,8 +236,7 @@ def plot_batching_trajectory(
         lines.append((worker, line))
     ax.set_xlim(0, max(end, 1))
     ax.set_ylim(bottom=min(0, *batches["batch"]))
-    ax.set_xlabel("Step")
-    ax.set_ylabel("Batch size (samples)")
+    ax.set(xlabel="Step", ylabel="Batch size (samples)")
     name_lines(ax, lines, heading="worker")
     return ax
 
@@ -310,8 +308,7 @@ def plot_batching_replay(
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
     ax.set_title(job, pad=16)
-    ax.set_xlabel(label_clock(time))
-    ax.set_ylabel(f"Time of a step ({unit})")
+    ax.set(xlabel=label_clock(time), ylabel=f"Time of a step ({unit})")
     format_axis(ax.xaxis, bins=5)
     format_axis(ax.yaxis)
     legend_above(ax, ncols=4)
@@ -371,8 +368,7 @@ def plot_batching_iterations(
     ax.set_yticks(range(len(order)), [name_tick(one) for one in order])
     ax.set_ylim(len(order) - 0.5, -0.5)
     ax.set_title(job, pad=16)
-    ax.set_xlabel(f"Iteration time ({unit})")
-    ax.set_ylabel("Worker")
+    ax.set(xlabel=f"Iteration time ({unit})", ylabel="Worker")
     format_axis(ax.xaxis)
     legend_above(ax, ncols=4)
     return ax

@@ -106,10 +106,8 @@ def compare_windows(
 ) -> pl.DataFrame:
     """Return the changes between two traces, or two windows of one: columns of :class:`Changes`.
 
-    Numbers are exact. Use is by overlap with the window; a job counts where it is submitted, its
-    wait where it starts, its runtime and status where it ends. The interval of a ratio treats days
-    as independent: Woodruff's of a median, linearization of a rate, combined on the log scale
-    (Zou and Donner, Statistics in Medicine 27, 2008).
+    Use is by overlap with the window. Intervals treat days as independent: Woodruff's of a median,
+    linearization of a rate, combined on the log scale (Zou and Donner, Stat. in Medicine 27, 2008).
     """
     first, second = (_measure(*side) for side in zip((before, after), windows, strict=True))
     rows: list[dict[str, Any]] = []
@@ -234,9 +232,8 @@ _FORM: Final = "write a comparison such as 'median_wait_s > 1.2 * before'"
 def holds(changes: pl.DataFrame, condition: str, /) -> bool:
     """Return whether a condition on changes holds.
 
-    It compares a measure, which has its value after, with numbers and arithmetic; ``before`` and
-    ``after`` are the values of the measure in the same comparison. Comparisons are joined by
-    ``and``, ``or`` and ``not``.
+    It compares measures (their value after), ``before`` and ``after`` with numbers and arithmetic,
+    joined by ``and``, ``or`` and ``not``.
     """
     check_condition(condition)
     values = {row["measure"]: row for row in changes.iter_rows(named=True)}

@@ -415,12 +415,7 @@ def _coefficient(x: Floats, y: Floats, method: str) -> tuple[float, float | None
 
 
 def _pearson(x: Floats, y: Floats) -> tuple[float, float | None]:
-    """Return Pearson's r and its jackknife error on Fisher's scale.
-
-    With z_i the arctanh of r without row i, the error is sqrt((n - 1) / n sum of
-    (z_i - mean z)^2) (Miller, Biometrika 61, 1974). None if x or y is constant without one row, if
-    r is 1 or -1, or if one row makes more than 80 % of the sum.
-    """
+    """Return Pearson's r and the jackknife error of arctanh r (Miller, Biometrika 61, 1974)."""
     n = len(x)
     a, b = x - x.mean(), y - y.mean()
     with np.errstate(over="ignore", invalid="ignore"):

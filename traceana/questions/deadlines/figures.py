@@ -166,8 +166,7 @@ def plot_throughput(
     ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter("{x:,g}")
     ax.yaxis.set_minor_locator(NullLocator())
-    ax.set_xlabel("GPUs")
-    ax.set_ylabel(_LABELS[measure])
+    ax.set(xlabel="GPUs", ylabel=_LABELS[measure])
     name_lines(ax, lines, heading="model, batch size", margin_from=0.5)
     return ax
 

@@ -295,11 +295,7 @@ def _listed(sizes: set[int]) -> str:
 def _ends(
     ratio: float, chosen: Fold, default: Fold, fewest: int, noise: tuple[float, int]
 ) -> tuple[dict[str, float], str]:
-    """Return the ends of Welch's interval, and a note on it or on why there is none.
-
-    The variance of the noise of either measurement of an epoch is added, with its degrees of
-    freedom (Satterthwaite, Biometrics Bulletin 2, 1946).
-    """
+    """Return Welch's interval with the noise of both measurements, and why there is none."""
     if chosen is default:
         return {}, "no interval: the epochs of one batch size cancel"
     if fewest < _MIN_RUNS:
@@ -374,10 +370,7 @@ def _from_other_limits(
 
 
 def _noise_of_epochs(energy: pl.DataFrame, column: str) -> tuple[float, int]:
-    """Return the variance of log costs about what limits explain, and its degrees of freedom.
-
-    That is a parabola of log limits for each batch size, and a deviation of each limit.
-    """
+    """Return the variance of log costs about a parabola and a deviation of each limit; its df."""
     enough = energy.filter(pl.len().over("batch_size") >= _FEWEST_LIMITS)
     x, y = (enough[name].log().to_numpy() for name in ("power_limit_w", column))
     sizes, limits = (

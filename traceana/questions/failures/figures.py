@@ -85,8 +85,7 @@ def _draw_rows(ax: Axes, result: pl.DataFrame, value: str) -> None:
 def _name_panel(ax: Axes, heading: str) -> None:
     """Write a title, which then names the groups instead of the label of the axis."""
     if heading:
-        ax.set_title(fill(heading, _TITLE_CHARACTERS))
-        ax.set_ylabel("")
+        ax.set(title=fill(heading, _TITLE_CHARACTERS), ylabel="")
 
 
 @figure(
@@ -263,8 +262,7 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.axvline(1, color=shade(ax, 0.8), linewidth=0.8, linestyle="--", zorder=1, gid="mean")
     use_log_axis(ax, "x", values)
     ax.set_xlim(left=left)
-    ax.set_xlabel("Runtime / mean of the group (logarithmic)")
-    ax.set_title("Runtime ratios")
+    ax.set(xlabel="Runtime / mean of the group (logarithmic)", title="Runtime ratios")
     return ax
 
 
@@ -352,8 +350,7 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.grid(visible=False, axis="y")
-    ax.set_xlabel("Odds ratio (logarithmic)")
-    ax.set_title("Odds ratios of failure")
+    ax.set(xlabel="Odds ratio (logarithmic)", title="Odds ratios of failure")
     return ax
 
 

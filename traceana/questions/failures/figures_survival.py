@@ -162,9 +162,7 @@ def _draw_line(
 def _finish(ax: Axes, y_label: str, heading: str, *, top: float | None) -> None:
     ax.set_ylim(0, top or min(1.0, ax.get_ylim()[1]))
     ax.yaxis.set_major_formatter(Percent())
-    ax.set_ylabel(y_label)
-    ax.set_xlabel("Runtime (logarithmic)")
-    ax.set_title(heading)
+    ax.set(ylabel=y_label, xlabel="Runtime (logarithmic)", title=heading)
 
 
 @figure(

@@ -261,10 +261,7 @@ def _over_clusters(
 def _score_residuals(
     observed: tuple[Floats, Floats | None, Floats], matrix: Floats, coefficient: Floats
 ) -> tuple[Floats, Floats]:
-    """Return each row's score residual and cumulative hazard: 0 if it is at risk at no event.
-
-    As statsmodels has them, which loops over all rows at risk at each event.
-    """
+    """Return each row's score residual and cumulative hazard, as statsmodels' slower loop does."""
     time, entry, event = observed
     times, events = np.unique(time[event == 1], return_counts=True)
     n, linear = len(times) + 1, matrix @ coefficient

@@ -321,10 +321,9 @@ def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
 def bin_values(values: pl.Series, /) -> pl.Series:
     """Return the bin of each value as an Enum in ascending order; null is null.
 
-    Up to :data:`MOST_VALUES` distinct values are their own bins. More are put into bins between
-    powers of two: whole numbers with the upper end, so that requests for 1, 2, 4 and 8 units are
-    in different bins, others with the lower end, and below 1 between 1, 2 and 5 times a power
-    of ten. A bin of one value is named by it.
+    More than :data:`MOST_VALUES` distinct values are put into bins between powers of two: whole
+    numbers with the upper end, so that 1, 2, 4 and 8 differ; below 1 between 1, 2 and 5 times a
+    power of ten. A bin of one value is named by it.
     """
     distinct = values.drop_nulls().unique().sort().to_list()
     labels = {value: f"{value:,.4g}" if value < 1000 else f"{value:,.6g}" for value in distinct}

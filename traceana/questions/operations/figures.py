@@ -82,9 +82,7 @@ def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = N
         axis.set_ticks(range(0, len(numbers), every), [str(each) for each in numbers[::every]])
     ax.set_xlim(-0.5, len(ranks) - 0.5)
     ax.set_ylim(len(stages) - 0.5, -0.5)
-    ax.set_xlabel("Data-parallel rank")
-    ax.set_ylabel("Stage")
-    ax.set_title("Slowdown by worker")
+    ax.set(xlabel="Data-parallel rank", ylabel="Stage", title="Slowdown by worker")
     figure_of(ax).colorbar(cells, ax=ax, label="Slowdown", aspect=12)
     return ax
 
@@ -169,8 +167,7 @@ def plot_step_timeline(
     ax.set_xlim(left=0)
     ax.grid(visible=False, axis="y")
     format_axis(ax.xaxis, bins=6)
-    ax.set_xlabel("Time since the step began (s)")
-    ax.set_ylabel("Stage")
+    ax.set(xlabel="Time since the step began (s)", ylabel="Stage")
     ax.set_title(f"Step {rows['step'][0]}, data-parallel rank {rows['dp_rank'][0]}")
     place_legend(ax)
     return ax

@@ -81,8 +81,7 @@ def plot_recurring_choices(
     ax.set_yticks(range(len(sizes)), [str(size) for size in sizes])
     ax.set_ylim(-0.6, len(sizes) - 0.4)
     ax.set_xlim(left=-max(history["recurrence"]) / 40)
-    ax.set_xlabel("Recurrence")
-    ax.set_ylabel("Batch size")
+    ax.set(xlabel="Recurrence", ylabel="Batch size")
     return ax
 
 
@@ -129,8 +128,7 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
         look: dict[str, Any] = {"color": color_of(place), "linestyle": line, "linewidth": 1.2}
         ax.plot(rows["recurrence"], regret_mj, label=name_group([name]), gid=name, **look)
     ax.set_xlim(left=0)
-    ax.set_xlabel("Recurrence")
-    ax.set_ylabel("Cumulative regret (MJ)")
+    ax.set(xlabel="Recurrence", ylabel="Cumulative regret (MJ)")
     legend_above(ax, ncols=4)
     return ax
 

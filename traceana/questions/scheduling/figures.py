@@ -215,8 +215,7 @@ def plot_policy_lines(lines: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     x, y = names
     ax = _policies(lines, x, y, ax)
     ax.set_ylim(bottom=0)
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set(xlabel=x, ylabel=y)
     return ax
 
 

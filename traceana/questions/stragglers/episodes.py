@@ -395,11 +395,7 @@ def _reports(residual: Floats, is_new: NDArray[np.bool_]) -> list[Floats]:
 
 
 def _autocorrelation(reports: Sequence[Floats]) -> tuple[float, float]:
-    """Return the lag-1 autocorrelation, and what the estimated means take off the deviation.
-
-    The median over workers of that of their normal scores, corrected for the estimated mean of n
-    reports (Marriott and Pope, Biometrika 41, 1954); the root of 1 - (1 + r) / (1 - r) / n.
-    """
+    """Return the lag-1 autocorrelation (Marriott and Pope, Biometrika 41), and its part of s."""
     correlations, n = [], 1
     for report in reports:
         if len(report) < _FEWEST:

@@ -93,8 +93,7 @@ def plot_trends(
         ax.set_ylim(top=1.04 * ax.get_ylim()[1])
     ax.locator_params(axis="y", nbins=4)
     use_dates(ax, timezone)
-    ax.set_ylabel(label)
-    ax.set_title(label)
+    ax.set(ylabel=label, title=label)
     return ax
 
 
@@ -147,8 +146,7 @@ def plot_cluster_utilization(
     ax.margins(x=0)
     ax.yaxis.set_major_formatter(Percent())
     use_dates(ax, timezone)
-    ax.set_ylabel("Allocated")
-    ax.set_title("GPUs allocated over time")
+    ax.set(ylabel="Allocated", title="GPUs allocated over time")
     if len(types) > 1:
         place_legend(ax)
     return ax

@@ -116,12 +116,7 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
 
 
 def _instances(trace: Trace) -> pl.DataFrame:
-    """Return one row per instance of instance_usage, with the request of its task and its times.
-
-    Of repeated rows of an instance (worker_id) the last counts, as in the publisher's analysis: in
-    instances that is the row of a completed attempt with the latest start. A row without a
-    worker_id is its own instance. Keys are 64-bit hashes.
-    """
+    """Return one row per instance, the last one, with the request of its task and its times."""
     key = hash_keys(KEYS, 1).alias(".task")
     named = pl.col("worker_id").is_not_null()
     worker = pl.when(named).then(pl.col("worker_id").hash(2)).alias(".worker")
@@ -215,12 +210,7 @@ def _curves(rows: pl.DataFrame, kinds: dict[str, str]) -> pl.DataFrame:
 
 
 def _allocation(trace: Trace) -> tuple[pl.DataFrame | None, pl.DataFrame | None, float | None]:
-    """Return the allocation rate by time bin and its summary, of all GPUs and by GPU type.
-
-    An instance holds the GPUs of its task from its own start to its own end; those of a sample are
-    multiplied by all tasks over those drawn. The third is the fraction of the GPU time that is on
-    machines without a row in machines.
-    """
+    """Return the allocation rate by bin, its summary, and the part on unknown machines."""
     manifest = trace.manifest
     if not manifest.has("machines", ("gpus",)):
         return None, None, None
@@ -337,10 +327,7 @@ def requested_curves(trace: Trace, /) -> pl.DataFrame:
 
 
 def _hours(trace: Trace) -> pl.DataFrame:
-    """Return [resource, used, requested, ratio, unit] of each job that ended, or of a sample.
-
-    `unit` is a number for each independent unit, `_GROUPS` are categories.
-    """
+    """Return [resource, used, requested, ratio, unit] of each job that ended, or of a sample."""
     manifest = trace.manifest
     needs = {
         name: of["jobs"]

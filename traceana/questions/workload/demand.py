@@ -548,11 +548,9 @@ _RESAMPLES: Final = 999
 def seasonality(times_s: ArrayLike, /, *, rng: int = 1) -> pl.DataFrame:
     """Test whether submissions depend on the hour of the day, and on the day of the week.
 
-    Each whole day is shifted in a circle by a random number of hours (each week by days), which
-    keeps its total and the dependence of consecutive hours but no common phase. The statistic is
-    the variance of the mean square roots of the counts by hour. The phase of the clock does not
-    matter. Cycles of which fewer than 10 days or 5 weeks are whole are not tested. Returns
-    :class:`~traceana.questions.workload.tables.Seasonality`; p is at least 1 / 1,000.
+    Each whole day (week) is shifted in a circle, which keeps its total and the dependence of
+    consecutive hours but no common phase. The statistic is the variance of the mean square roots
+    of the counts; fewer than 10 days or 5 weeks are not tested.
     """
     times = np.asarray(times_s, dtype=np.float64)
     times = times[np.isfinite(times)]

@@ -158,8 +158,7 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
         )
     use_log_axis(ax, "x", curve["gap_s"], durations=True)
     use_log_axis(ax, "y", [1 / max(curve["n"]), 1.0])
-    ax.set_xlabel("Interarrival time (logarithmic)")
-    ax.set_ylabel("Fraction longer (logarithmic)")
+    ax.set(xlabel="Interarrival time (logarithmic)", ylabel="Fraction longer (logarithmic)")
     ax.set_title("Interarrival times")
     if len(lines) > 1 or not lines[0][0]:
         place_legend(ax)
@@ -328,8 +327,7 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
     ax.yaxis.set_major_formatter(Percent())
     ax.set_xlabel("Fraction of GPU jobs, largest first (logarithmic)")
-    ax.set_ylabel("Fraction of GPU-hours")
-    ax.set_title("Concentration of GPU-hours")
+    ax.set(ylabel="Fraction of GPU-hours", title="Concentration of GPU-hours")
     place_legend(ax)
     return ax
 
