@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -79,12 +79,11 @@ def _trace(trace: Trace) -> Content:
     energy = trace.once(configurations, gpu)
     by_choice = {measure: _by_choice(saved, measure) for measure in _CAPTIONS}
     pictures = _draw_savings(saved, trace)
-    columns, blocks = list(SavingsByChoice.columns()), list[Block]()
-    for measure, rows in by_choice.items():
-        what = f"{_CAPTIONS[measure]}. {title}"
-        blocks.append(
-            result_table(rows, SavingsByChoice, caption=what, columns=columns, folded=True)
-        )
+    columns: dict[str, Any] = {"columns": [*SavingsByChoice.columns()], "folded": True}
+    blocks: list[Block] = [
+        result_table(rows, SavingsByChoice, caption=f"{_CAPTIONS[measure]}. {title}", **columns)
+        for measure, rows in by_choice.items()
+    ]
     if energy:
         dataset = _shown_dataset(energy)
         front, heat, *_ = draw_configurations(trace, gpu, {dataset: energy[dataset]})

@@ -32,7 +32,7 @@ from traceana.questions.failures.curves import incidence_and_survival, kaplan_me
 from traceana.questions.failures.events import CELLS, Columns, count_events
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
-from traceana.questions.failures.nodes import node_failures
+from traceana.questions.failures.nodes import STRATA, node_failures
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.runtimes import compare_runtimes
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
@@ -384,16 +384,7 @@ def _incidence_difference(
 
 _PARTS: Final = 16
 """Bars of a sparkline."""
-_OF_NODES: Final = (
-    "gpu_type",
-    "queue",
-    "user",
-    "status",
-    "end_reason",
-    "gpus",
-    "runtime_s",
-    "end_s",
-)
+_OF_NODES: Final = (*STRATA, "status", "end_reason", "gpus", "runtime_s", "end_s")
 """Columns by which nodes are compared."""
 NODES_NEED: Final = ({"jobs": ("status",)},)
 """What a trace needs; that its jobs have a node is seen in the rows."""

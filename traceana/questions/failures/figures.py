@@ -14,7 +14,7 @@ from traceana.drawing.labels import (
     end_of_percent,
     name_columns,
     name_group,
-    name_tick,
+    name_rows,
     natural_order,
     small_size,
     use_log_axis,
@@ -344,12 +344,10 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
                 term["odds_ratio"], place, s=16, color=color_of(0), zorder=4, gid=f"dot-{place}"
             )
         _write_n(ax, place, term["n"], 1.02)
-    ax.set_yticks(range(len(rows)), [name_tick(name) for name, _ in rows])
+    name_rows(ax, [name for name, _ in rows])
     for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
         label.set_fontweight("bold" if term is None or term["level"] is None else "normal")
     ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.grid(visible=False, axis="y")
     ax.set(xlabel="Odds ratio (logarithmic)", title="Odds ratios of failure")
     return ax
 

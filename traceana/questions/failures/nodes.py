@@ -17,6 +17,7 @@ from traceana.stats.arrays import Floats
 from traceana.store.frames import Names, as_names, collect, column_names, refuse_clash
 from traceana.tables.declare import declared, returns
 
+STRATA: Final = ("gpu_type", "queue", "user")
 SIGNIFICANT: Final = 0.01
 """Adjusted p below which a node is named."""
 _FEWEST_ROWS: Final = 20
@@ -32,7 +33,7 @@ def node_failures(
     /,
     *,
     node: str = "NodeList",
-    strata: Names = ("gpu_type", "queue", "user"),
+    strata: Names = STRATA,
     status: str = "status",
     end_reason: str = "end_reason",
     confidence: float = 0.95,

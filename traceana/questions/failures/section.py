@@ -80,9 +80,8 @@ _FEATURES: Final = {column: heading for column, (_, heading, _) in FEATURE_NAMES
 
 def _columns(cohort: Cohort, table: pl.DataFrame, *names: str) -> list[str]:
     """Return those of the columns that a table has; a complete log has no sampling error."""
-    if not (cohort.sampled or cohort.horizon_s):
-        names = tuple(name for name in names if not name.startswith("ci_"))
-    return [name for name in names if name in table.columns]
+    exact = not (cohort.sampled or cohort.horizon_s)
+    return [n for n in names if n in table.columns and not (exact and n.startswith("ci_"))]
 
 
 def _headings(cohort: Cohort) -> dict[str, str]:
@@ -221,20 +220,17 @@ def _figures(cohort: Cohort, groupings: Sequence[Outcomes]) -> tuple[Picture | D
         )
     rates = draw_rates(cohort) if cohort.fails else []
     runtimes = [runtime for grouping in groupings for runtime in _draw_runtimes(cohort, grouping)]
-    figures = [
-        small_multiples(
-            panels,
-            key=f"{name}-{cohort.trace.id}",
-            about=f"{what} of {cohort.noun} by group{more}",
-            heights_in=[0.5 + 0.14 * panel.result.height for panel in panels],
-            share_x=True,
-        )
-        for panels, name, what, more in (
-            (rates, "failure-rates", "Failure rate", f" and requested resources{watched}"),
-            (runtimes, "runtimes", "Median runtime", " and status"),
-        )
-    ]
-    return tuple(picture for gallery in figures for picture in gallery.pictures)
+    figures: list[Picture | Drawing] = []
+    for panels, name, what in (
+        (rates, "failure-rates", f"Failure rate of {cohort.noun} by group and requested resources"),
+        (runtimes, "runtimes", f"Median runtime of {cohort.noun} by group and status"),
+    ):
+        heights = [0.5 + 0.14 * panel.result.height for panel in panels]
+        about, key = what + watched * (panels is rates), f"{name}-{cohort.trace.id}"
+        figures += small_multiples(
+            panels, key=key, about=about, heights_in=heights, share_x=True
+        ).pictures
+    return tuple(figures)
 
 
 def _between_units(cohort: Cohort) -> list[Block]:

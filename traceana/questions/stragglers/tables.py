@@ -182,12 +182,11 @@ class StragglerResult(Result):
         found, slow = "none", "no persistent straggler"
         hit, with_slow = ((jobs[name] > 0).sum() for name in ("n_episodes", "n_slow_workers"))
         if episodes.height:
-            at_once, severity = (
-                episodes["n_at_once"].max(),
-                _middle_and_largest(episodes["severity"]),
+            severity = _middle_and_largest(episodes["severity"])
+            found = (
+                f"{episodes.height}, in {hit} of {n_jobs}; up to {episodes['n_at_once'].max()!s} "
             )
-            found = f"{episodes.height}, in {hit} of {n_jobs}; up to {at_once!s} at once; "
-            found += f"severity {severity}"
+            found += f"at once; severity {severity}"
         if n_slow := int(levels["is_slow"].sum()):
             slow = f"{plural(n_slow, 'persistent straggler')}, in {with_slow} of {n_jobs}"
         if n_slower := levels.filter(pl.col("is_slower") & ~pl.col("is_slow")).height:

@@ -243,17 +243,10 @@ def cluster_utilization(
         used, lost = (
             None if of is None else _used(of.filter(is_one), periods) for of in (rows, down)
         )
-        by_period = pl.DataFrame(
-            {
-                "period": periods.labels,
-                "start_s": periods.edges_s[:-1],
-                "end_s": periods.edges_s[1:],
-                "used": used,
-                "lost": pl.Series([None] * len(periods.labels), dtype=pl.Float64)
-                if lost is None
-                else lost.fill_null(0),
-            }
-        )
+        edges = {"start_s": periods.edges_s[:-1], "end_s": periods.edges_s[1:]}
+        columns = {"period": periods.labels, **edges, "used": used}
+        is_lost = pl.lit(None, pl.Float64) if lost is None else lost.fill_null(0)
+        by_period = pl.DataFrame(columns).with_columns(lost=is_lost)
         whole = by_period.select(
             pl.lit("all").alias("period"),
             pl.col("start_s").min(),
