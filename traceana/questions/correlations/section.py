@@ -415,20 +415,11 @@ def _views(cohort: Cohort, both: pl.DataFrame) -> Gallery:
             scale = ", logarithmic x" * log_x
             about = f"Mean runtime of {cohort.noun} versus {name}, {outcome}{closer}{scale}"
             test = tests.get((outcome, x, below_s), "")
-            panels.append(
-                drawing(
-                    "runtime-against",
-                    means[outcome, x, below_s],
-                    cohort.trace,
-                    f"against-{view}-{cohort.trace.id}",
-                    about,
-                    title=cohort.title,
-                    x_label=name,
-                    log_x=log_x,
-                    log_y=not cohort.from_tasks,
-                    heading=f"{outcome.capitalize()}{closer.replace('below', '<')}{test}",
-                )
-            )
+            heading = f"{outcome.capitalize()}{closer.replace('below', '<')}{test}"
+            look: dict[str, Any] = {"title": cohort.title, "x_label": name, "heading": heading}
+            look |= {"log_x": log_x, "log_y": not cohort.from_tasks}
+            of_view, rows = f"against-{view}-{cohort.trace.id}", means[outcome, x, below_s]
+            panels.append(drawing("runtime-against", rows, cohort.trace, of_view, about, **look))
     what = f"Mean runtime of {cohort.noun} versus each feature, by outcome"
     about = f"{what}, uncut and below the published cut-offs"
     return small_multiples(panels, key=f"against-{cohort.trace.id}", about=about, columns=4)

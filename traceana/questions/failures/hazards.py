@@ -350,9 +350,7 @@ def outcome_by_horizon(
     if horizon_s is None:
         horizon_s = _longest(curves, keys)
     columns = [*keys, "event"]
-    by_then = curves.filter(pl.col("time_s") <= horizon_s)
-    last = by_then.group_by(columns, maintain_order=True).last()
-    last = last.select(*columns, "ci_low", "ci_high", fraction="incidence")
+    last = incidence.incidence_at(horizon_s).rename({"incidence": "fraction"})
     table = groups.rename({"n_censored": "n_not_ended"}).drop("incidence", "ci_low", "ci_high")
     table = table.join(last, on=columns, how="left", nulls_equal=True, maintain_order="left")
     n, n_events, not_ended = (pl.col(name) for name in ("n", "n_events", "n_not_ended"))

@@ -358,19 +358,12 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             rows = cohort.rows.filter(pl.col("status").is_in(statuses))
             if cohort.by is None or not rows["runtime_s"].count():
                 continue
-            name = in_sentence(key_heading(cohort.by))
-            drawings.append(
-                drawing(
-                    "runtime-by",
-                    cohort.over_units(runtime_by, rows, cohort.by),
-                    trace=trace,
-                    title=cohort.title,
-                    key=f"mean-runtime-{outcome}-{cohort.by}-{trace.id}",
-                    about=f"Mean runtime of {cohort.noun} by {name}, {outcome} "
-                    f"({', '.join(statuses)})",
-                    heading=f"{outcome.capitalize()}: {cohort.noun} by {name}",
-                )
-            )
+            what = f"{cohort.noun} by {in_sentence(key_heading(cohort.by))}"
+            about = f"Mean runtime of {what}, {outcome} ({', '.join(statuses)})"
+            look = {"title": cohort.title, "heading": f"{outcome.capitalize()}: {what}"}
+            key = f"mean-runtime-{outcome}-{cohort.by}-{trace.id}"
+            means = cohort.over_units(runtime_by, rows, cohort.by)
+            drawings.append(drawing("runtime-by", means, trace, key, about, **look))
     return drawings
 
 

@@ -137,15 +137,8 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
         cohort = form_cohort(trace, end_imputation="running")
         if cohort.events:
             _, survival = trace.once(estimate_competing_risks, cohort.by)
-            pictures.append(
-                drawing(
-                    "survival",
-                    survival,
-                    trace=trace,
-                    key=f"survival-{trace.id}",
-                    about=f"Survival of the runtimes of {cohort.noun}",
-                )
-            )
+            about = f"Survival of the runtimes of {cohort.noun}"
+            pictures.append(drawing("survival", survival, trace, f"survival-{trace.id}", about))
     return pictures
 
 

@@ -327,14 +327,8 @@ def _build(cohort: Cohort) -> Content:
         return Content((), (*blocks, Text(note)))
     lead: list[Block] = []
     if model.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"]).height > 1:
-        figure = drawing(
-            "failure-odds",
-            model,
-            trace=cohort.trace,
-            title=cohort.title,
-            key=f"failure-odds-{cohort.trace.id}",
-            about=f"Odds ratios of failure of {cohort.noun}",
-        )
+        about, key = f"Odds ratios of failure of {cohort.noun}", f"failure-odds-{cohort.trace.id}"
+        figure = drawing("failure-odds", model, cohort.trace, key, about, title=cohort.title)
         lead.append(Gallery((figure,)))
     terms = model.odds_ratios.drop("log_odds", "std_error")
     first = ["feature", "level", "reference", "n", "odds_ratio", "ci_low", "ci_high"]

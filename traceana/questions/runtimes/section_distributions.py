@@ -124,17 +124,10 @@ def _lead(fits: Found) -> list[Block]:
         rows.append(row)
     if not lines:
         return []
-    figure = drawing(
-        "empirical-distribution",
-        pl.concat(lines),
-        trace=None,
-        key="runtime-distribution",
-        about="Distribution of runtimes",
-        title="; ".join(str(row["trace"]) for row in rows),
-        x_label="Runtime",
-        heading="Runtime",
-        durations=True,
-    )
+    key, about = "runtime-distribution", "Distribution of runtimes"
+    look: dict[str, Any] = {"x_label": "Runtime", "heading": "Runtime", "durations": True}
+    look["title"] = "; ".join(str(row["trace"]) for row in rows)
+    figure = drawing("empirical-distribution", pl.concat(lines), None, key, about, **look)
     caption = "Runtimes of each trace; the median of a complete log is exact"
     table = pl.DataFrame(rows, infer_schema_length=None).select(*RuntimeOverview.columns())
     return [Gallery((figure,)), result_table(table, RuntimeOverview, caption=caption)]

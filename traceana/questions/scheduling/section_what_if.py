@@ -266,16 +266,9 @@ def build_placement(traces: Sequence[Trace]) -> Content:
         summary = summarize_placement(runs)
         findings += _findings(trace, summary)
         for quantity, what in (("allocated", "Allocated GPUs"), ("fragment", "Fragment")):
-            pictures.append(
-                drawing(
-                    f"placement-{quantity}",
-                    runs.filter(ties="name"),
-                    trace=trace,
-                    title=trace.label,
-                    key=picture_key(f"placement-{quantity}", trace),
-                    about=f"{what} as jobs arrive, by placement policy",
-                )
-            )
+            figure, about = f"placement-{quantity}", f"{what} as jobs arrive, by placement policy"
+            key, shown = picture_key(figure, trace), runs.filter(ties="name")
+            pictures.append(drawing(figure, shown, trace, key, about, title=trace.label))
         caption = f"GPUs allocated and fragments by policy and GPUs requested. {trace.label}"
         rows = summary.filter(pl.col("arrived").is_in(_SHOWN))
         tables.append(result_table(rows, PlacementSummary, caption=caption, folded=True))

@@ -125,10 +125,8 @@ def level_changes(
     [('runtime', 'day 41'), ('demand', 'day 41')]
     """
     lost = outages(jobs, timezone=timezone, window=window)
-    outcomes = (success, failure)
-    return changes_and_drift(jobs, outcomes, timezone=timezone, window=window, lost=lost, rng=rng)[
-        0
-    ]
+    options: dict[str, Any] = {"timezone": timezone, "window": window, "lost": lost, "rng": rng}
+    return changes_and_drift(jobs, (success, failure), **options)[0]
 
 
 def segments(

@@ -95,19 +95,11 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _trace(trace: Trace) -> Content:
     found, title = trace.once(trends_of), trace.label
-    panels = [
-        drawing(
-            "trends",
-            found.trends,
-            trace=trace,
-            key=picture_key(f"trends-{name}", trace),
-            about="Trends",
-            measure=name,
-            timezone=found.timezone,
-        )
-        for name in _PANELS
-        if found.trends[name].sum()
-    ]
+    panels = []
+    for name in (name for name in _PANELS if found.trends[name].sum()):
+        look: dict[str, Any] = {"measure": name, "timezone": found.timezone}
+        key = picture_key(f"trends-{name}", trace)
+        panels.append(drawing("trends", found.trends, trace, key, "Trends", **look))
     gallery = small_multiples(
         panels,
         key=picture_key("trends", trace),

@@ -119,10 +119,7 @@ def gpu_demand(
         shortest=shortest.min(),
         first=nw.when(placed).then(begun).min(),
         last=nw.when(placed).then(ended).max(),
-        **{
-            name: nw.when(placed).then(column).otherwise(0).sum()
-            for name, column in ((weight, nw.col(weight)) for weight in COUNTED)
-        },
+        **{name: nw.when(placed).then(nw.col(name)).otherwise(0).sum() for name in COUNTED},
     )
     if (groups["shortest"] < 0).any():
         raise DataError(f"a job ends before it starts: {second} is below {start}")
