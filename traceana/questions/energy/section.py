@@ -97,11 +97,9 @@ def _trace(trace: Trace) -> Content:
         ),
         _coverage(trace.once(coverage), title),
     ]
+    caption = f"Energy saved on {gpu} by data set. {title}"
     table = result_table(
-        by_choice["energy"].filter(gpu=gpu),
-        SavingsByChoice,
-        caption=f"Energy saved on {gpu} by data set. {title}",
-        columns=_LEAD,
+        by_choice["energy"].filter(gpu=gpu), SavingsByChoice, caption=caption, columns=_LEAD
     )
     lead: tuple[Block, ...] = (*([Gallery(tuple(pictures))] if pictures else []), table)
     return Content(tuple(_findings(saved, gpu, title)), tuple(blocks), lead, _LIMITATIONS)

@@ -413,11 +413,9 @@ def build_nodes(traces: Sequence[Trace]) -> Content:
         if result.trend:
             trend = pl.col("node").replace_strict(result.trend, default="", return_dtype=pl.String)
             shown = shown.with_columns(trend=trend)
+        caption = f"Failures by node, smallest adjusted p first. {title}"
         table = result_table(
-            shown,
-            NodeFailures,
-            headings={"trend": "Failures over the period"},
-            caption=f"Failures by node, smallest adjusted p first. {title}",
+            shown, NodeFailures, headings={"trend": "Failures over the period"}, caption=caption
         )
         blocks += [Text(text), replace(table, data=csv_text(nodes, NodeFailures))]
     return Content(tuple(findings), tuple(blocks)) if findings else Content()

@@ -341,16 +341,12 @@ def _build(cohort: Cohort) -> Content:
             f"crude, and within strata of the other categories. {cohort.title}",
         )
     )
-    blocks.append(
-        result_table(
-            model.fit,
-            ModelFit,
-            caption="Fit of the model, and predictions of held-out rows (calibrated: slope 1, "
-            "intercept 0). Excluded: ended rows without a feature, or of a level that always or "
-            f"never failed. {cohort.title}",
-            folded=True,
-        )
+    caption = (
+        "Fit of the model, and predictions of held-out rows (calibrated: slope 1, "
+        "intercept 0). Excluded: ended rows without a feature, or of a level that always or "
+        f"never failed. {cohort.title}"
     )
+    blocks.append(result_table(model.fit, ModelFit, caption=caption, folded=True))
     return Content(_findings(model, cohort), tuple(blocks), tuple(lead), _LIMITATIONS)
 
 

@@ -390,13 +390,12 @@ def _lead(traces: Sequence[Trace], results: dict[Trace, AttributeResult]) -> tup
         shown = tuple(name for name in shown if name not in ("attribute", "n_workers"))
         headings["group"] = "Worker"
     some = f", the first {_MAX_ROWS} of {best.height}" if best.height > _MAX_ROWS else ""
+    caption = (
+        f"{headings.get('group', 'Group')} that explains most of each job's slowdown, the "
+        f"most time gained first{some}. {'; '.join(trace.label for trace in traces)}"
+    )
     table = result_table(
-        best.head(_MAX_ROWS),
-        StragglerAttributes,
-        columns=shown,
-        headings=headings,
-        caption=f"{headings.get('group', 'Group')} that explains most of each job's slowdown, the "
-        f"most time gained first{some}. {'; '.join(trace.label for trace in traces)}",
+        best.head(_MAX_ROWS), StragglerAttributes, columns=shown, headings=headings, caption=caption
     )
     return (*([Gallery(tuple(pictures))] if pictures else []), table)
 

@@ -208,12 +208,9 @@ def _capacity_blocks(found: Found, trace: Trace) -> Iterator[Block]:
         (found.capacity.filter(is_whole), shown[1:], ""),
         (found.capacity.filter(~is_whole), shown, ", by period"),
     ):
+        caption = f"GPUs allocated, down and idle ({found.capacity_source}){by}. {trace.label}"
         yield result_table(
-            rows,
-            ClusterUtilization,
-            columns=columns,
-            folded=bool(by),
-            caption=f"GPUs allocated, down and idle ({found.capacity_source}){by}. {trace.label}",
+            rows, ClusterUtilization, columns=columns, folded=bool(by), caption=caption
         )
 
 
