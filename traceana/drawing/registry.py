@@ -24,6 +24,8 @@ from traceana.modules import import_named
 Plot = TypeVar("Plot", bound="Callable[..., Axes]")
 _PARAMETERS: Final = re.compile(r"(Parameters\n-+\n\S+\n(?: {4}.*\n)+)((?:\S.*\n(?: {4}.*\n)+)*)")
 _AX: Final = "ax\n    Axes to draw on; by default those of a new figure.\n"
+_FUNCTIONS: Final = re.compile(r"(\w+(?: or \w+)?)((?: of | with |, ).*|)")
+"""What a figure takes, if it is the result of functions, and which part of it."""
 _RETURNS: Final = """
 Returns
 -------
@@ -77,12 +79,12 @@ def _documented(plot: Callable[..., Axes], result: str) -> str:
     """Return the docstring with what every figure has: its input, `ax`, Returns and Raises."""
     text = inspect.cleandoc(plot.__doc__ or "")
     first = next(iter(inspect.signature(plot).parameters))
-    if f"\n{first}\n    " not in text:
-        names, of = re.fullmatch(r"(\w+(?: or \w+)?)(.*)", result).groups("")  # type: ignore[union-attr]
-        named = re.sub(r"\b(?!or\b)\w+", r"`\g<0>`", names)
+    source = _FUNCTIONS.fullmatch(result)
+    if source and f"\n{first}\n    " not in text:
+        named = re.sub(r"\b(?!or\b)\w+", r"`\g<0>`", source[1])
         head = "Parameters\n----------\n"
         text = text if head in text else text.replace("Examples\n---", f"{head}\nExamples\n---", 1)
-        text = text.replace(head, f"{head}{first}\n    What {named} returns{of}.\n", 1)
+        text = text.replace(head, f"{head}{first}\n    What {named} returns{source[2]}.\n", 1)
     return _PARAMETERS.sub(rf"\1{_AX}\2{_RETURNS}", text, 1)
 
 
