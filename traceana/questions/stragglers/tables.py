@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 import polars as pl
 
@@ -156,12 +156,19 @@ class StragglerResult(Result):
     (9, 4)
     """
 
+    # the page offers the first one as data: that of jobs
+    tables: ClassVar = {
+        "jobs": StragglerJobs,
+        "episodes": Episodes,
+        "levels": Levels,
+        "ratios": PeerRatios,
+    }
     drawn_by = "plot_straggler_map"
 
-    jobs: Annotated[pl.DataFrame, StragglerJobs]
-    episodes: Annotated[pl.DataFrame, Episodes]
-    levels: Annotated[pl.DataFrame, Levels]
-    ratios: Annotated[pl.DataFrame, PeerRatios]
+    episodes: pl.DataFrame
+    levels: pl.DataFrame
+    jobs: pl.DataFrame
+    ratios: pl.DataFrame
 
     def of_job(self, job: object, /) -> StragglerResult:
         """Return the result of one job, by its key; a tuple if several columns are its key."""
