@@ -485,6 +485,18 @@ def test_a_duration_is_no_time_and_a_time_no_duration(tmp_path: Path, form: str)
         ingest(tmp_path / "a.parquet", mapping=mapping, trace="m", store=tmp_path / "store")
 
 
+def test_times_in_a_zone_that_nobody_knows_are_the_instants_that_are_stored(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    times = pa.array([0, 10**9], pa.timestamp("s", "Mars/Olympus"))
+    pq.write_table(pa.table({"id": ["a", "b"], "t": times}), tmp_path / "a.parquet")
+    mapping = '[trace]\n[jobs]\njob_id = "id"\nsubmit_s = { time = "t" }\n'
+    ingest(tmp_path / "a.parquet", mapping=mapping, trace="m", store=tmp_path / "store")
+    jobs = open_store(tmp_path / "store").scan("m", "jobs").collect()
+    assert jobs["submit_s"].to_list() == [0.0, 1e9]
+    assert capfd.readouterr().err == ""  # no panic of Polars
+
+
 def test_times_and_numbers_beyond_what_polars_writes_are_rejected(tmp_path: Path) -> None:
     far = pa.array([2**63 - 1, -(2**63), 2**62, 60], pa.int64())
     table = pa.table(

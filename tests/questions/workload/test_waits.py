@@ -19,6 +19,8 @@ from traceana.questions.workload.demand import seasonality
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
 DAY_S = 86_400.0
 
 
@@ -70,6 +72,21 @@ def test_cycles_are_found_whatever_the_phase_and_not_in_bursts() -> None:
     bursts = np.repeat(hour, rng.poisson(np.repeat(rng.lognormal(0, 1.5, 240), 6)))
     assert (seasonality(bursts * 3600.0)["pvalue"] > 0.01).all()
     assert seasonality(hour[:100] * 3600.0).is_empty()
+
+
+def test_days_without_jobs_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+
+    def count(roots: NDArray[np.float64], *_: object) -> float:
+        held.append(len(roots))
+        return 0.5
+
+    monkeypatch.setattr("traceana.questions.workload.demand._pvalue", count)
+    daily, weekly = seasonality([0.0, 5.0, 1e9, 9.2e9]).rows(named=True)  # the year 2261
+    assert held == [2, 2]
+    # the last day and week are not whole
+    assert (daily["n_cycles"], daily["n"]) == (9_200_000_000 // 86_400, 3)
+    assert (weekly["n_cycles"], weekly["n"]) == (9_200_000_000 // (7 * 86_400), 3)
 
 
 def test_a_planted_drift_is_within_its_interval() -> None:

@@ -136,6 +136,9 @@ def _flat(table: pa.Table) -> pl.DataFrame:
     for place, column in enumerate(table.schema):
         if pa.types.is_decimal256(column.type):  # Polars has none
             table = table.set_column(place, column.name, table[place].cast(pa.float64()))
+        elif pa.types.is_timestamp(column.type) and column.type.tz:  # Polars knows few zones
+            kind = pa.timestamp(column.type.unit, "UTC")  # as the instants are stored
+            table = table.set_column(place, column.name, table[place].cast(kind))
     frame = pl.DataFrame(table.replace_schema_metadata())  # Polars panics where it is no text
     while structs := [name for name, dtype in frame.schema.items() if dtype == pl.Struct]:
         fields = (pl.col(name).name.prefix_fields(f"{name}.") for name in structs)

@@ -560,20 +560,29 @@ def seasonality(times_s: ArrayLike, /, *, rng: int = 1) -> pl.DataFrame:
             continue
         place = ((times - first * length_s) // (length_s / slots)).astype(np.int64)
         place = place[(place >= 0) & (place < cycles * slots)]
-        counts = np.bincount(place, minlength=cycles * slots).reshape(cycles, slots)
-        if not counts.any():
+        # a day without jobs is the same however it is shifted
+        there, at = np.unique(place // slots, return_inverse=True)
+        if not len(there):
             continue
-        amplitude = float(counts.mean(axis=0).std() / counts.mean())
-        row = {"cycle": name, "n_cycles": cycles, "n": int(counts.sum()), "amplitude": amplitude}
-        rows.append(row | {"pvalue": _pvalue(np.sqrt(counts), generator)})
+        counts = np.bincount(at * slots + place % slots, minlength=len(there) * slots)
+        mean = counts.reshape(-1, slots).sum(axis=0) / cycles
+        amplitude = float(mean.std() / mean.mean())
+        row = {"cycle": name, "n_cycles": cycles, "n": len(place), "amplitude": amplitude}
+        roots = np.sqrt(counts).reshape(-1, slots)
+        rows.append(row | {"pvalue": _pvalue(roots, there, cycles, generator)})
     return declared(pl.DataFrame(rows, schema=schema_of(Seasonality)), Seasonality)
 
 
-def _pvalue(roots: NDArray[np.float64], generator: np.random.Generator) -> float:
-    cycles, slots = roots.shape
-    variances, exceed = roots.mean(axis=0).var(), 0
+def _pvalue(
+    roots: NDArray[np.float64],
+    there: NDArray[np.int64],
+    cycles: int,
+    generator: np.random.Generator,
+) -> float:
+    slots = roots.shape[1]
+    variances, exceed = (roots.sum(axis=0) / cycles).var(), 0
     for _ in range(_RESAMPLES):
-        shift = generator.integers(0, slots, (cycles, 1))
+        shift = generator.integers(0, slots, (cycles, 1))[there]
         moved = np.take_along_axis(roots, (np.arange(slots) + shift) % slots, axis=1)
-        exceed += int(moved.mean(axis=0).var() >= variances * (1 - 1e-12))
+        exceed += int((moved.sum(axis=0) / cycles).var() >= variances * (1 - 1e-12))
     return (exceed + 1) / (_RESAMPLES + 1)
