@@ -14,17 +14,10 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from traceana.errors import DataError
+from traceana.ingesters import parsing
 from traceana.ingesters.expressions import Columns, Kind, bare_column, compile_expression, view_name
 from traceana.ingesters.files import CsvFile
 from traceana.ingesters.mapping import Mapping, TableMapping
-from traceana.ingesters.parsing import (
-    BYTES,
-    SECONDS,
-    read_datetime,
-    read_duration,
-    read_size,
-    read_time,
-)
 from traceana.ingesters.readers.reader import Rows, open_reader
 from traceana.ingesters.readers.sacct import expand_lists
 from traceana.schema import STATUSES, decisive_columns, get_rules, get_table
@@ -168,9 +161,9 @@ class _Compiler:
     def _size(self, target: str, label: str) -> pl.Expr:
         spec = self.mapping.columns[target]
         of = self._expression(spec["size"], "text", target)
-        size = read_size(of, unit=spec.get("unit", "B"), base=spec.get("base", 1024))
+        size = parsing.read_size(of, unit=spec.get("unit", "B"), base=spec.get("base", 1024))
         return self._derive(
-            target, size / BYTES["GiB"] if "_gib" in target else size, of, label, "size"
+            target, size / parsing.BYTES["GiB"] if "_gib" in target else size, of, label, "size"
         )
 
     def _time(self, form: str, target: str, label: str) -> pl.Expr:
@@ -180,7 +173,7 @@ class _Compiler:
         dtype = self.dtypes.get(text, pl.String())
         if unit is not None or dtype.is_numeric():
             number = self._number(self._expression(text, "number", target), target, label)
-            return number * SECONDS[unit or "s"]
+            return number * parsing.SECONDS[unit or "s"]
         is_temporal = dtype in _TEMPORAL
         if is_temporal and (dtype == pl.Duration) != (form == "duration"):
             other = "duration" if form == "time" else "time"
@@ -190,11 +183,11 @@ class _Compiler:
         of = self._expression(text, "time" if is_temporal else "text", target)
         zone = spec.get("timezone", self.timezone)
         if form == "duration":
-            value = of.dt.total_microseconds() / 1e6 if is_temporal else read_duration(of)
+            value = of.dt.total_microseconds() / 1e6 if is_temporal else parsing.read_duration(of)
         elif is_temporal:
-            value = read_datetime(of, dtype, timezone=zone)
+            value = parsing.read_datetime(of, dtype, timezone=zone)
         else:
-            value = read_time(of, layout=spec.get("format"), timezone=zone)
+            value = parsing.read_time(of, layout=spec.get("format"), timezone=zone)
         return self._derive(target, value, of, label, form)
 
     def _mapped(self, target: str, label: str, dtype: pl.DataType) -> pl.Expr:

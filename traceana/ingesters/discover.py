@@ -7,7 +7,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path, PurePath
 
 from traceana.catalog import Content, get_trace, load_catalog
@@ -54,7 +53,9 @@ def discover(
     columns: tuple[str, ...] | None = None,
 ) -> Discovery:
     """Find the traces under some files and folders."""
-    contents = _contents(trace, reader)
+    catalog = load_catalog()
+    wanted = [catalog[trace]] if trace in catalog else [] if reader else catalog.values()
+    contents = [(entry.id, content) for entry in wanted for content in entry.contents]
     formats = [get_reader(reader)] if reader else [way for way in readers().values() if way.mapping]
     published = {PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs}
     discovery = Discovery()
@@ -65,13 +66,6 @@ def discover(
     if not (discovery.sources or discovery.formats or discovery.failures):
         raise _nothing_found(paths, trace, discovery.not_recognised, contents)
     return discovery
-
-
-def _contents(trace: str | None, reader: str | None) -> list[tuple[str, Content]]:
-    """Return the kinds of published files that are looked for, with their traces."""
-    catalog = load_catalog()
-    wanted = [catalog[trace]] if trace in catalog else [] if reader else catalog.values()
-    return [(entry.id, content) for entry in wanted for content in entry.contents]
 
 
 def match_files(
@@ -279,7 +273,7 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
     for (name, _), same in by_name.items():
         first, *others = places = [file.where for file, _ in same]
         few = len(places) <= _MOST_COPIES
-        if not others or (few and _are_equal(file for file, _ in same)):
+        if not others or (few and len({content_sha256(file) for file, _ in same}) == 1):
             copies = [f"{place} (same as {first})" for place in others]
             discovery.left_out += [copy for copy in copies if copy not in discovery.left_out]
         else:
@@ -287,10 +281,6 @@ def _drop_repeated(trace: str, discovery: Discovery) -> None:
             more = ", ..." if len(places) > _PLACES else ""
             reason = f"{name} is here {times}: {', '.join(places[:_PLACES])}{more}"
             discovery.failures.append((trace, f"{reason}; name one of them"))
-
-
-def _are_equal(files: Iterable[CsvFile]) -> bool:
-    return all(a == b for a, b in pairwise(map(content_sha256, files)))
 
 
 def _nothing_found(

@@ -205,7 +205,10 @@ class _Walk:
             return self._case(node, want)
         if kind in ("Cast", "TryCast"):
             return self._cast(node)
-        return self._with(node, self._kind_of_members(node, want))
+        kind_of_members = self._kind_of_members(node, want)
+        for member in _members(node):
+            member.replace(self.walk(member, kind_of_members))
+        return node
 
     def _kind_of_members(self, node: Expression, want: Kind | None) -> Kind | None:
         """Return the kind in which the members of a node are needed."""
@@ -223,12 +226,6 @@ class _Walk:
         if kind == "Anonymous":
             return self._kind_of_arguments(node, want)
         raise self._refused(kind)
-
-    def _with(self, node: Expression, want: Kind | None) -> Expression:
-        """Return the node with its members walked."""
-        for member in _members(node):
-            member.replace(self.walk(member, want))
-        return node
 
     def _column(self, node: Expression, want: Kind | None) -> Expression:
         name = _name_of(node)

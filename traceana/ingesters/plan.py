@@ -20,14 +20,7 @@ import polars as pl
 
 from traceana.catalog import CatalogEntry, get_trace
 from traceana.errors import DataError, SourceError, StoreError, did_you_mean
-from traceana.ingesters.build import (
-    UPDATE,
-    Progress,
-    TableBuilder,
-    append_rejected,
-    merge_newest,
-    stored_kept,
-)
+from traceana.ingesters import build
 from traceana.ingesters.compiled import CompiledMapping, Source, compile_mapping
 from traceana.ingesters.files import plain, sha256_of
 from traceana.ingesters.mapping import Mapping, check_type
@@ -38,7 +31,6 @@ from traceana.store.manifest import MANIFEST, Capacity, Manifest, TableManifest,
 from traceana.store.store import LEDGER, Store, is_whole, read_ledger
 from traceana.store.writer import (
     TableWriter,
-    sources_json,
     stored_columns,
     stored_range,
     write_whole,
@@ -84,7 +76,7 @@ class Plan:
         return get_trace(self.trace) if self.kind == "catalog" else None
 
 
-def ingest_plan(plan: Plan, store: Path, progress: Progress | None = None) -> Ledger:
+def ingest_plan(plan: Plan, store: Path, progress: build.Progress | None = None) -> Ledger:
     """Ingest one trace into a store, and return the row counts of all of its tables."""
     folder = store / plan.trace
     try:
@@ -100,7 +92,7 @@ def ingest_plan(plan: Plan, store: Path, progress: Progress | None = None) -> Le
         raise StoreError(f"{folder}: cannot be written: {error.strerror or error}") from error
 
 
-def _ingest_locked(plan: Plan, folder: Path, progress: Progress | None) -> Ledger:
+def _ingest_locked(plan: Plan, folder: Path, progress: build.Progress | None) -> Ledger:
     for left in folder.rglob(".*.tmp"):  # of an ingest that was killed
         left.unlink()
     shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
@@ -146,7 +138,7 @@ class _TableStep:
     folder: Path
     checksums: Checksums
     before: TableEntry | None
-    progress: Progress | None
+    progress: build.Progress | None
 
     @property
     def sources(self) -> list[Source]:
@@ -186,8 +178,10 @@ class _TableStep:
         target = writer
         if is_update:
             scratch = self.folder / _SCRATCH
-            target = stack.enter_context(TableWriter(scratch, self.table, keep | UPDATE))
-        builder = TableBuilder(plan.trace, self.table, target, self.progress, is_update=is_update)
+            target = stack.enter_context(TableWriter(scratch, self.table, keep | build.UPDATE))
+        builder = build.TableBuilder(
+            plan.trace, self.table, target, self.progress, is_update=is_update
+        )
         fingerprint = self._fingerprint_of(*sources, *self._beside)
         entry = builder.build([*zip(sources, compiled, described, strict=True)], fingerprint)
         if entry.rows_read and not entry.rows_kept:
@@ -239,9 +233,9 @@ class _TableStep:
         """Write the newest rows of the stored table and of new files, and return their counts."""
         places = [*([self.folder] if earlier else []), self.folder / _SCRATCH]
         name = f"{self.table}.parquet"
-        replaced = merge_newest([place / name for place in places], writer, self.table, keep)
+        replaced = build.merge_newest([place / name for place in places], writer, self.table, keep)
         for place in places:
-            append_rejected(place / "rejected" / name, writer)
+            build.append_rejected(place / "rejected" / name, writer)
         if earlier is None:
             return replace(entry, rows_replaced=replaced)
         both = hashlib.sha256(f"{earlier.fingerprint} {entry.fingerprint}".encode())
@@ -265,7 +259,7 @@ class _TableStep:
             "schema_version": entry.schema_version,
             "fingerprint": entry.fingerprint,
             "synthetic": json.dumps(any(source.synthetic for source in self.sources)),
-            "sources": sources_json([(f.label, f.sha256) for f in entry.files]),
+            "sources": json.dumps([{"file": f.label, "sha256": f.sha256} for f in entry.files]),
         }
 
     def _describe(self, source: Source) -> FileEntry:
@@ -324,7 +318,7 @@ def _kept_columns(
             numeric = all(dtype is not None and dtype.is_numeric() for dtype in types)
         if having:
             kept[name] = pl.Float64() if numeric else pl.String()
-    before = stored_kept(stored / f"{table}.parquet", table) if stored else {}
+    before = build.stored_kept(stored / f"{table}.parquet", table) if stored else {}
     clash = {name for name in before.keys() & kept if before[name] != kept[name]}
     return {**before, **kept, **dict.fromkeys(clash, pl.String())}
 

@@ -41,11 +41,7 @@ def _attempts(text: str | None) -> list[dict[str, Any]]:
         attempts = json.loads(text or "[]")
     except (ValueError, RecursionError):
         return []
-    return (
-        [attempt for attempt in attempts if isinstance(attempt, dict)]
-        if isinstance(attempts, list)
-        else []
-    )
+    return [attempt for attempt in _list(attempts) if isinstance(attempt, dict)]
 
 
 def _list(value: object) -> list[Any]:

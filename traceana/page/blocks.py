@@ -216,18 +216,9 @@ class Content:
     @property
     def heading(self) -> str:
         """The result in a few words: the first heading, of a finding that may lead if one has."""
-        titled = [
-            finding
-            for finding in self.every_finding
-            if isinstance(finding, Finding) and finding.heading
-        ]
-        return next(
-            (
-                finding.heading
-                for finding in sorted(titled, key=lambda finding: not finding.is_decided)
-            ),
-            "",
-        )
+        titled = [one for one in self.every_finding if isinstance(one, Finding) and one.heading]
+        titled.sort(key=lambda finding: not finding.is_decided)
+        return titled[0].heading if titled else ""
 
     @property
     def all_blocks(self) -> tuple[Block, ...]:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
-from traceana.modules import import_named
+from traceana.modules import import_named, load_entry_points
 from traceana.page.blocks import Content, Drawing
 
 if TYPE_CHECKING:
@@ -105,15 +104,8 @@ def sections() -> tuple[Section, ...]:
     """
     modules = import_named("questions/*/section*.py", "claims/section*.py", "report/section*.py")
     found = [one for module in modules for one in vars(module).values() if type(one) is Section]
-    for point in entry_points(group=_GROUP):
-        try:
-            section = point.load()
-        except Exception as error:
-            raise DataError(f"section {point.name} ({point.value}): not loaded: {error}") from error
+    for where, _, section in load_entry_points(_GROUP, "section"):
         if not isinstance(section, Section) or section.part not in PARTS:
-            parts = ", ".join(PARTS)
-            raise DataError(
-                f"section {point.name} ({point.value}): it is not a traceana Section of {parts}"
-            )
+            raise DataError(f"{where}: it is not a traceana Section of {', '.join(PARTS)}")
         found.append(section)
     return tuple(sorted(found, key=lambda one: (PARTS.index(one.part), one.order)))

@@ -188,7 +188,9 @@ def build_report(
     built = number_blocks([part for part in pairs if not part.is_empty])
     absent = [part.section for part in pairs if part.is_empty]
     with _writing(folder):
-        _remove_left(folder, began)
+        for left in (*folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")):
+            if left.stat().st_mtime < began:  # of a run that was killed before this one began
+                left.unlink(missing_ok=True)
         _write_page(folder, built, context, title=title, forms=forms, absent=absent)
     if on_results:
         on_results(result_texts(built, context))
@@ -359,13 +361,6 @@ def _replace_files(folder: Path, contents: dict[str, bytes]) -> None:
             path.unlink()
     for name, content in contents.items():
         write_bytes_whole(folder / name, content)
-
-
-def _remove_left(folder: Path, began: float) -> None:
-    """Remove files that a run which was killed before this one began had not finished."""
-    for left in (*folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")):
-        if left.stat().st_mtime < began:
-            left.unlink(missing_ok=True)
 
 
 def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:

@@ -322,15 +322,11 @@ def render_page(
 ) -> str:
     """Write the page, one HTML document; `absent` are sections without data."""
     templates = environment()
-    templates.filters["prose"] = write_prose
     seen: set[str] = set()
-    templates.filters["explain"] = explainer(terms_of(context), seen)
+    templates.filters |= {"prose": write_prose, "explain": explainer(terms_of(context), seen)}
+    templates.filters |= {"slug": slug, "in_sentence": in_sentence, "dict": dict}
+    templates.filters |= {"without": _without, "below": _below}
     templates.globals["begin_section"] = seen.clear
-    templates.filters["slug"] = slug
-    templates.filters["in_sentence"] = in_sentence
-    templates.filters["dict"] = dict
-    templates.filters["without"] = _without
-    templates.filters["below"] = _below
     shown = _shown(built, context)
     facts = shown["facts"]
     return templates.get_template("page.html.jinja").render(
@@ -361,7 +357,7 @@ def _shown(built: list[Built], context: Context) -> dict[str, Any]:
         "results": main_results(built, facts),
         "alerts": alerts(built),
         "facts": [fact for fact in facts if fact[1]],
-        "traces": trace_titles(context),
+        "traces": [trace.title for trace in context.traces],
         "synthetic": [trace.label for trace in context.traces if trace.synthetic],
     }
 
@@ -400,11 +396,6 @@ def name_page(title: str, context: Context, /) -> str:
     return f"Partly SYNTHETIC: {title}" if any(t.synthetic for t in context.traces) else title
 
 
-def trace_titles(context: Context, /) -> list[str]:
-    """Return the titles of the traces that a report is made from."""
-    return [context.store.manifest(trace).title for trace in context.ledgers]
-
-
 def _repeats(context: Context) -> list[tuple[str, str]]:
     """Return the traces that have the jobs of another one, and the other."""
     labels = {trace.id: trace.label for trace in context.traces}
@@ -415,9 +406,9 @@ def _repeats(context: Context) -> list[tuple[str, str]]:
 def _altered(context: Context) -> list[str]:
     """Return the titles of traces of which a file differs from the published one."""
     return [
-        context.store.trace(trace).title
-        for trace, ledger in context.ledgers.items()
-        if not ledger.synthetic and not ledger.files["as_published"].fill_null(value=True).all()
+        trace.title
+        for trace in context.traces
+        if not (trace.synthetic or trace.ledger.files["as_published"].fill_null(value=True).all())
     ]
 
 
@@ -464,15 +455,16 @@ def render_markdown(built: list[Built], context: Context, /, *, title: str, figu
     """Write the report as Markdown (GitHub's, for the tables)."""
     templates = environment()
     templates.autoescape = False
-    templates.filters |= {"prose": _prose, "cell": _cell, "anchor": _anchor}
+    # a heading's anchor as those who show Markdown name it
+    templates.filters |= {
+        "prose": _prose,
+        "cell": lambda text: _prose(text).replace("|", "\\|"),
+        "anchor": lambda title: _NOT_IN_ANCHORS.sub("", title.lower()).replace(" ", "-"),
+    }
     text = templates.get_template("page.md.jinja").render(
         **_shown(built, context), title=name_page(title, context), heading=title, figures=figures
     )
     return _BLANK_LINES.sub("\n\n", text).rstrip() + "\n"
-
-
-def _cell(text: str) -> str:
-    return _prose(text).replace("|", "\\|")
 
 
 def _prose(text: str) -> str:
@@ -481,8 +473,3 @@ def _prose(text: str) -> str:
         part if part.startswith("`") else _MARKS.sub(r"\\\g<0>", part)
         for part in _CODE_SPAN.split(" ".join(shortened(text).splitlines()))
     )
-
-
-def _anchor(title: str) -> str:
-    """Return the name that a heading gets from those who show Markdown."""
-    return _NOT_IN_ANCHORS.sub("", title.lower()).replace(" ", "-")

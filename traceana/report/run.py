@@ -208,9 +208,9 @@ def draw_content(content: Content, context: Context, /) -> Content:
 
 def _picture(drawing: Drawing, context: Context) -> Picture:
     # matplotlib is slow to load, and a report that was kept draws nothing
-    from traceana.figures import get_figure, use_style  # noqa: PLC0415
+    from traceana import figures  # noqa: PLC0415
 
-    with use_style(alone=True):
+    with figures.use_style(alone=True):
         files, caption, described = draw(drawing, context, ("svg",))
     kind = drawing.members[0].figure
     return Picture(
@@ -219,7 +219,7 @@ def _picture(drawing: Drawing, context: Context) -> Picture:
         drawing.key,
         kind,
         described,
-        get_figure(kind).reading,
+        figures.get_figure(kind).reading,
         _data(drawing),
     )
 
@@ -258,18 +258,11 @@ def draw(
     paper: bool = False,
 ) -> tuple[dict[str, bytes], str, str]:
     """Return a drawing as files by suffix, its caption and its numbers; synthetic is marked."""
+    from traceana import figures  # noqa: PLC0415  as above
     from traceana.drawing.style import adapt_to_paper, use_paper_colors  # noqa: PLC0415  as above
-    from traceana.figures import (  # noqa: PLC0415  as above
-        draw_figure,
-        get_figure,
-        mark_synthetic,
-        render_file,
-        render_svg,
-        use_width,
-    )
 
-    with use_width(width_in), use_paper_colors() if paper else nullcontext():
-        drawn = draw_figure(drawing.figure, drawing.result, **drawing.options)
+    with figures.use_width(width_in), use_paper_colors() if paper else nullcontext():
+        drawn = figures.draw_figure(drawing.figure, drawing.result, **drawing.options)
         if drawing.subject and not paper:
             drawn.suptitle(drawing.subject, x=0.02, ha="left", size=8, weight="bold")
     title = drawing.title or context.label(drawing.trace)
@@ -277,18 +270,18 @@ def draw(
     if len(context.traces) == 1:  # its name is that of the page; what follows it is not
         more = title.removeprefix(context.traces[0].label)
         title, more = "", more if more.startswith((" (", ",")) else ""
-    described = get_figure(drawing.figure).describe(drawing.result)
+    described = figures.get_figure(drawing.figure).describe(drawing.result)
     caption = f"{drawing.about}. {title}." if title else f"{drawing.about}{more}."
     if paper:
         adapt_to_paper(drawn)
     if context.synthetic(drawing.trace):
-        mark_synthetic(drawn)
+        figures.mark_synthetic(drawn)
     files = {}
     for suffix in suffixes:
         files[suffix] = (
-            f"{render_svg(drawn, prefix=drawing.key)}\n".encode()
+            f"{figures.render_svg(drawn, prefix=drawing.key)}\n".encode()
             if suffix == "svg"
-            else render_file(drawn, suffix, dpi=dpi)
+            else figures.render_file(drawn, suffix, dpi=dpi)
         )
         drawn.set_layout_engine("none")  # all files use the layout of the first
     return files, caption, described

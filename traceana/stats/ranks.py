@@ -9,15 +9,9 @@ import scipy  # scipy.optimize is slow to import and loaded when used
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, chndtr, chndtrinc, fdtr, fdtrc, ncfdtrinc, ndtri, stdtr, stdtrit
 
+from traceana.stats import permutation
 from traceana.stats.arguments import check_confidence
 from traceana.stats.arrays import Floats, Integers
-from traceana.stats.permutation import (
-    RESAMPLES,
-    effective_clusters,
-    permuted_kruskal_wallis,
-    permuted_superiority,
-    too_few_clusters,
-)
 
 
 class GroupDifference(NamedTuple):
@@ -206,10 +200,10 @@ def rank_anova(
         confidence=confidence,
     )
     if cluster is None and n.min() < (FEW - equal_spreads):
-        permuted = permuted_kruskal_wallis(group, rank)
+        permuted = permutation.permuted_kruskal_wallis(group, rank)
         approximate = 0.0 if equal_spreads or np.isnan(test.pvalue) else test.pvalue
         test = test._replace(pvalue=max(permuted, approximate))
-    if cluster is not None and too_few_clusters(_effective(cluster)):
+    if cluster is not None and permutation.too_few_clusters(_effective(cluster)):
         test = test._replace(pvalue=np.nan, ci_low=np.nan, ci_high=np.nan)
     return test, total / n
 
@@ -250,7 +244,7 @@ def _rank_covariance(
 
 
 def _effective(cluster: Integers) -> float:
-    return effective_clusters(np.ones(len(cluster)), cluster)
+    return permutation.effective_clusters(np.ones(len(cluster)), cluster)
 
 
 def superiority(
@@ -292,11 +286,11 @@ def superiority(
     reach = np.nan
     if permuted:
         in_smaller = side == int(n[1] < n[0])
-        pvalue, reach = permuted_superiority(rank, in_smaller, confidence)
+        pvalue, reach = permutation.permuted_superiority(rank, in_smaller, confidence)
     elif defined:
         reach = float(stdtrit(df, (1 + confidence) / 2))
     elif by_rows:  # groups that do not overlap: no permutation that is drawn is as extreme
-        pvalue = 1 / (RESAMPLES + 1)
+        pvalue = 1 / (permutation.RESAMPLES + 1)
     rejects = pvalue < 1 - confidence
     error = float(np.sqrt(variance)) if defined else np.nan
     if defined and not (permuted or mann_whitney):

@@ -291,8 +291,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sources_json(sources: list[tuple[str, str]]) -> str:
-    """Return (file, sha256) pairs as JSON for a table's metadata."""
-    return json.dumps([{"file": file, "sha256": sha256} for file, sha256 in sources])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from textwrap import indent
 from typing import Any, TypeVar
 
@@ -55,39 +56,20 @@ def number(
     return dy.Float64(**_described(heading, description, display, unit=unit, optional=optional))
 
 
-def seconds(heading: str, description: str = "") -> dy.Float64:
-    """Declare a column of durations in seconds, displayed in the largest unit, such as 10.2 min."""
-    return number(heading, description, display="duration", unit="s")
-
-
-def joules(heading: str, description: str = "") -> dy.Float64:
-    """Declare a column of energy, or of a cost in its unit, displayed such as 5.45 MJ."""
-    return number(heading, description, display="energy", unit="J")
-
-
-def clock(heading: str, description: str = "") -> dy.Float64:
-    """Declare a column of times in seconds since 1970 (dates) or since the start of the trace."""
-    return number(heading, description, display="clock", unit="s")
-
-
-def fraction(heading: str, description: str = "") -> dy.Float64:
-    """Declare a column of fractions from 0 to 1, displayed as percentages."""
-    return number(heading, description, display="percent")
-
-
-def ratio(heading: str, description: str = "") -> dy.Float64:
-    """Declare a column of ratios, displayed to three decimals."""
-    return number(heading, description, display="ratio")
-
-
-def p_value(heading: str, description: str = "") -> dy.Float64:
-    """Declare a column of p-values."""
-    return number(heading, description, display="pvalue")
-
-
-def hours(heading: str, description: str = "") -> dy.Float64:
-    """Declare a column of hours."""
-    return number(heading, description, display="hours", unit="h")
+seconds = partial(number, display="duration", unit="s")
+"""Declare a column of durations in seconds, displayed in the largest unit, such as 10.2 min."""
+joules = partial(number, display="energy", unit="J")
+"""Declare a column of energy, or of a cost in its unit, displayed such as 5.45 MJ."""
+clock = partial(number, display="clock", unit="s")
+"""Declare a column of times in seconds since 1970 (dates) or since the start of the trace."""
+fraction = partial(number, display="percent")
+"""Declare a column of fractions from 0 to 1, displayed as percentages."""
+ratio = partial(number, display="ratio")
+"""Declare a column of ratios, displayed to three decimals."""
+p_value = partial(number, display="pvalue")
+"""Declare a column of p-values."""
+hours = partial(number, display="hours", unit="h")
+"""Declare a column of hours."""
 
 
 def interval(
@@ -150,16 +132,9 @@ def declared(
     if wrong:
         raise TypeError(f"{table.__name__}: {'; '.join(wrong)}")
     empty = [name for name in present if schema[name] == pl.Null]
-    typed = (
-        frame.with_columns(
-            pl.col(name).cast(columns[name].dtype)
-            for name in empty
-            if not isinstance(columns[name], dy.Any)
-        )
-        if empty
-        else frame
-    )
-    return typed[[*by, *present]]  # select would copy columns of different chunks
+    if untyped := [name for name in empty if not isinstance(columns[name], dy.Any)]:
+        frame = frame.with_columns(pl.col(name).cast(columns[name].dtype) for name in untyped)
+    return frame[[*by, *present]]  # select would copy columns of different chunks
 
 
 def schema_of(table: type[ResultTable], /) -> dict[str, pl.DataType]:

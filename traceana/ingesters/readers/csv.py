@@ -11,7 +11,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, pairwise
 from typing import Final, cast
 
@@ -316,10 +316,8 @@ def csv_rows(
     file: CsvFile, columns: Sequence[str], /, *, header: bool = True, separator: str = ","
 ) -> Rows:
     """Return the rows of a CSV with these columns."""
-    return Rows(
-        tuple(columns),
-        lambda kinds: read_blocks(file, kinds, columns=columns, header=header, separator=separator),
-    )
+    read = partial(read_blocks, file, columns=columns, header=header, separator=separator)
+    return Rows(tuple(columns), read)
 
 
 READER: Final = Reader("csv", lambda _: True, _open, (".csv", ".tsv", ".psv"))

@@ -119,7 +119,14 @@ def _blocks(
     file: CsvFile, named: dict[str, str | None], kinds: Mapping[str, Kind]
 ) -> Iterator[FrameBlock]:
     if "kind" in kinds:
-        yield _operations(file, named, kinds)
+        launches = _Launches(beginning(file, _BEGINNING), named["rank"])
+        others = _read(file, launches, _MOST_LAUNCHES, "kernels and their launches")
+        frame = launches.operations()
+        beside = {
+            name: pl.lit(named.get(name), _TYPES[name]) for name in kinds if name not in frame
+        }
+        used = frame.with_columns(**beside).select(*kinds)
+        yield FrameBlock(used, kinds, 1, not_applicable=others)
         return
     activities = _Activities()
     others = _read(file, activities, _MOST_KERNELS, "kernels") + activities.size
@@ -143,16 +150,6 @@ def _blocks(
     )
     used = frame.select(pl.col(name).cast(_TYPES[name]) for name in (kinds or _TYPES))
     yield FrameBlock(used, kinds, 1, not_applicable=others)
-
-
-def _operations(
-    file: CsvFile, named: dict[str, str | None], kinds: Mapping[str, Kind]
-) -> FrameBlock:
-    launches = _Launches(beginning(file, _BEGINNING), named["rank"])
-    others = _read(file, launches, _MOST_LAUNCHES, "kernels and their launches")
-    rows = launches.operations()
-    beside = {name: pl.lit(named.get(name), _TYPES[name]) for name in kinds if name not in rows}
-    return FrameBlock(rows.with_columns(**beside).select(*kinds), kinds, 1, not_applicable=others)
 
 
 def _read(file: CsvFile, into: _Activities | _Launches, most: int, what: str) -> int:

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.resources import files
 from typing import Any, Final, TypeAlias
 
@@ -19,6 +18,7 @@ from polars.exceptions import PanicException, PolarsError
 from traceana.errors import DataError, SourceError, TraceanaError, ask_for_report
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import LONGEST_LINE, CsvFile, text_lines
+from traceana.modules import load_entry_points
 
 LINE: Final = "\0line"
 """Column with a row's line number in its file, counted from 1; no source has such a name."""
@@ -341,14 +341,10 @@ _OWN: Final = (
 def readers() -> dict[str, Reader]:
     """Return every reader by its name, in the order in which they are tried."""
     by_name: dict[str, Reader] = {}
-    for point in entry_points(group=GROUP):
-        try:
-            reader = point.load()
-        except Exception as error:
-            raise DataError(f"reader {point.name} ({point.value}): not loaded: {error}") from error
+    for where, name, reader in load_entry_points(GROUP, "reader"):
         if not isinstance(reader, Reader):
-            raise DataError(f"reader {point.name} ({point.value}): it is not a traceana Reader")
-        by_name[point.name] = reader
+            raise DataError(f"{where}: it is not a traceana Reader")
+        by_name[name] = reader
     for module, _, name in (place.partition(".") for place in _OWN):
         reader = getattr(import_module(f"traceana.ingesters.readers.{module}"), name)
         by_name[reader.name] = reader

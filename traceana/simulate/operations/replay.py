@@ -12,6 +12,7 @@ from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
 from traceana.errors import DataError
+from traceana.simulate.operations import tables
 from traceana.simulate.operations.policies import GROUPINGS, AsMeasured, Ideal, Policy, as_policy
 from traceana.simulate.operations.read import MERGED
 from traceana.simulate.operations.run import (
@@ -22,20 +23,13 @@ from traceana.simulate.operations.run import (
     replay_ranks,
     replay_recorded,
 )
-from traceana.simulate.operations.tables import (
-    Explained,
-    ReplayResult,
-    SlowdownBy,
-    WorkerSlowdown,
-    WorkerSlowdownResult,
-)
 from traceana.store.frames import Names, as_names
 from traceana.tables.declare import declared, returns
 
 
 def replay_operations(
     operations: IntoFrame, /, *, ideal: Policy | Mapping[str, object] | None = None
-) -> ReplayResult:
+) -> tables.ReplayResult:
     """Replay training steps as they were and with ideal durations.
 
     Each step is replayed from the durations of its operations and what each waits for: the
@@ -92,7 +86,7 @@ def replay_operations(
     return replay_model(prepare(operations), policy)
 
 
-def replay_model(model: Model, policy: Policy | None = None, /) -> ReplayResult:
+def replay_model(model: Model, policy: Policy | None = None, /) -> tables.ReplayResult:
     """Return what :func:`replay_operations` does, of a job that is ready to be replayed."""
     chosen, operations = policy or Ideal(), model.operations
     own = list(model.own)
@@ -106,7 +100,7 @@ def replay_model(model: Model, policy: Policy | None = None, /) -> ReplayResult:
         }
     )
     slowdown = pl.col("original_s") / pl.col("ideal_s")
-    return ReplayResult(operations.job, str(chosen), steps.with_columns(slowdown=slowdown))
+    return tables.ReplayResult(operations.job, str(chosen), steps.with_columns(slowdown=slowdown))
 
 
 SLOWEST_PERCENT: Final = 3
@@ -116,7 +110,7 @@ Replays: TypeAlias = tuple[Times, Times]
 """Step times if all is ideal but a group, and if the group is and all else as it was."""
 
 
-@returns(SlowdownBy)
+@returns(tables.SlowdownBy)
 def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
     r"""Attribute the slowdown of a training job to groups of operations.
 
@@ -183,7 +177,7 @@ def decompose(model: Model, names: tuple[str, ...], /) -> pl.DataFrame:
             extra, rest = added.mean() - ideal.mean(), original.mean() - removed.mean()
             rows.append(shown | _shares(added.mean() / ideal.mean(), extra, rest, excess))
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    return declared(frame, SlowdownBy, by=names).sort(names, maintain_order=True)
+    return declared(frame, tables.SlowdownBy, by=names).sort(names, maintain_order=True)
 
 
 def _shares(slowdown: float, added: float, removed: float, whole: float) -> dict[str, float | None]:
@@ -232,7 +226,7 @@ def _by_rank(model: Model, chosen: NDArray[np.bool_]) -> list[Replays]:
     return list(zip(*both, strict=True))
 
 
-def worker_slowdown(operations: IntoFrame, /) -> WorkerSlowdownResult:
+def worker_slowdown(operations: IntoFrame, /) -> tables.WorkerSlowdownResult:
     r"""Find the slowest workers and what they and the last stage explain.
 
     The slowdown of a worker is the smaller one of its data-parallel rank's and its stage's (see
@@ -265,7 +259,7 @@ def worker_slowdown(operations: IntoFrame, /) -> WorkerSlowdownResult:
     return slowest_workers(prepare(operations))
 
 
-def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
+def slowest_workers(model: Model, /) -> tables.WorkerSlowdownResult:
     """Return what :func:`worker_slowdown` does, of a job that is ready to be replayed."""
     operations = model.operations
     original, ideal = (float(model.step_times(list(d)).mean()) for d in (model.own, model.ideal))
@@ -303,11 +297,11 @@ def slowest_workers(model: Model, /) -> WorkerSlowdownResult:
     m_s, m_w = (
         pl.Series(row["explained_removal"] for row in rows).cast(pl.Float64).fill_null(math.nan)
     )
-    return WorkerSlowdownResult(
+    return tables.WorkerSlowdownResult(
         m_s=m_s,
         m_w=m_w,
         t_original_s=original,
         t_ideal_s=ideal,
-        workers=declared(workers, WorkerSlowdown),
-        explained=declared(pl.DataFrame(rows), Explained),
+        workers=declared(workers, tables.WorkerSlowdown),
+        explained=declared(pl.DataFrame(rows), tables.Explained),
     )

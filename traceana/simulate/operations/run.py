@@ -15,26 +15,7 @@ from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
 from traceana.errors import DataError
-from traceana.simulate.operations.read import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    BACKWARD,
-    CLIP,
-    COMMUNICATION,
-    COMPUTE,
-    DATA_PARALLEL,
-    EMBEDDING,
-    FORWARD,
-    GARBAGE,
-    LAYERNORM,
-    OPTIMIZER,
-    POINT_TO_POINT,
-    REDUCE_SCATTER,
-    SYNCHRONIZED,
-    TRANSFERS,
-    Operations,
-    read_operations,
-)
+from traceana.simulate.operations import read
 from traceana.stats.arrays import Floats
 
 _TOLERANCE_S: Final = 5e-5
@@ -70,7 +51,7 @@ class Graph:
 class _Builder:
     """Operations of a step by kind and stage, and what each waits for."""
 
-    def __init__(self, operations: Operations) -> None:
+    def __init__(self, operations: read.Operations) -> None:
         self.operations = operations
         self.waits_for: dict[int, list[int]] = defaultdict(list)
         self.groups: list[tuple[int, ...]] = []
@@ -99,17 +80,17 @@ class _Builder:
             self.waits_for[after].append(before)
 
 
-def build_graph(operations: Operations, /) -> Graph:
+def build_graph(operations: read.Operations, /) -> Graph:
     """Return the dependencies, from the first step of the first data-parallel rank."""
     builder = _Builder(operations)
     partners: dict[tuple[str, int], list[int]] = {}
     # a job with one data-parallel rank may record these collectives of other dimensions
-    parallel = len(operations.dp_ranks) > 1 or bool(set(operations.kind) & set(DATA_PARALLEL))
-    overlapped = ALL_REDUCE in operations.kind
+    parallel = len(operations.dp_ranks) > 1 or bool(set(operations.kind) & set(read.DATA_PARALLEL))
+    overlapped = read.ALL_REDUCE in operations.kind
     for stage in range(operations.stages):
-        computes = builder.of(stage, *COMPUTE)
+        computes = builder.of(stage, *read.COMPUTE)
         builder.chain(computes)
-        for kind in POINT_TO_POINT:
+        for kind in read.POINT_TO_POINT:
             partners[kind, stage] = _match(builder, kind, stage)
         _delay_first_backward(builder, computes, stage)
         if parallel:
@@ -156,7 +137,7 @@ def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
 
 def _delay_first_backward(builder: _Builder, computes: Sequence[int], stage: int) -> None:
     kinds = [builder.operations.kind[node] for node in computes]
-    first = kinds.index(BACKWARD)
+    first = kinds.index(read.BACKWARD)
     if first >= 2:
         for kind in ("backward-send", "backward-recv"):
             for node in builder.nodes[kind, stage][:1]:
@@ -165,13 +146,13 @@ def _delay_first_backward(builder: _Builder, computes: Sequence[int], stage: int
 
 def _join_data_parallel(builder: _Builder, stage: int, *, overlapped: bool) -> None:
     chunk = builder.chunk
-    builder.chain(builder.of(stage, ALL_GATHER, REDUCE_SCATTER))
-    forward, backward = builder.of(stage, FORWARD), builder.of(stage, BACKWARD)
-    for node in {chunk[node]: node for node in builder.nodes[ALL_GATHER, stage]}.values():
+    builder.chain(builder.of(stage, read.ALL_GATHER, read.REDUCE_SCATTER))
+    forward, backward = builder.of(stage, read.FORWARD), builder.of(stage, read.BACKWARD)
+    for node in {chunk[node]: node for node in builder.nodes[read.ALL_GATHER, stage]}.values():
         of_chunk = [compute for compute in forward if chunk[compute] == chunk[node]]
         builder.waits_for[(of_chunk or forward)[0]].append(node)
     if overlapped:
-        scatters = reversed(builder.nodes[REDUCE_SCATTER, stage])
+        scatters = reversed(builder.nodes[read.REDUCE_SCATTER, stage])
         for node in {chunk[node]: node for node in scatters}.values():
             of_chunk = [before for before in backward if chunk[before] == chunk[node]]
             last = max(of_chunk or backward, key=lambda before: builder.end[before])
@@ -181,13 +162,13 @@ def _join_data_parallel(builder: _Builder, stage: int, *, overlapped: bool) -> N
 def _finish(builder: _Builder, computes: Sequence[int], stage: int, *, overlapped: bool) -> None:
     """Add what follows the last compute, to the optimizer."""
     last = max(computes, key=lambda node: builder.end[node])
-    garbage = builder.nodes[GARBAGE, stage]
+    garbage = builder.nodes[read.GARBAGE, stage]
     builder.chain([last, *garbage])
     before = [last, *garbage][-1:]
     if overlapped:
-        before += builder.nodes[REDUCE_SCATTER, stage][-1:]
-    reduced = ALL_REDUCE if overlapped else REDUCE_SCATTER
-    kinds = (LAYERNORM, EMBEDDING, reduced, CLIP, OPTIMIZER)
+        before += builder.nodes[read.REDUCE_SCATTER, stage][-1:]
+    reduced = read.ALL_REDUCE if overlapped else read.REDUCE_SCATTER
+    kinds = (read.LAYERNORM, read.EMBEDDING, reduced, read.CLIP, read.OPTIMIZER)
     chained = [node for kind in kinds for node in builder.nodes[kind, stage]]
     if chained:
         builder.waits_for[chained[0]] += before
@@ -214,8 +195,8 @@ def _gather(builder: _Builder) -> None:
     operations = builder.operations
     every_stage = set(range(operations.stages))
     joins = {
-        EMBEDDING: ("the first and last stage", {0, operations.stages - 1}),
-        CLIP: ("all stages", every_stage),
+        read.EMBEDDING: ("the first and last stage", {0, operations.stages - 1}),
+        read.CLIP: ("all stages", every_stage),
     }
     for kind, (what, needed) in joins.items():
         of_all: dict[int, list[int]] = defaultdict(list)
@@ -246,19 +227,19 @@ def _order(builder: _Builder) -> Graph:
     except CycleError as error:
         raise _circle(operations, [group[0] for group in error.args[1]]) from None
     events: list[Event] = []
-    used: set[int] = set(np.flatnonzero(operations.kind == OPTIMIZER).tolist())
+    used: set[int] = set(np.flatnonzero(operations.kind == read.OPTIMIZER).tolist())
     last = tuple(sorted(used))
     for members in reversed(order):
         waits = tuple(tuple(sorted(set(waits_for[node]))) for node in members)
         before = tuple(sorted({node for part in waits for node in part}))
         last_used = {*before, *members} - used
-        synchronized = operations.kind[members[0]] in SYNCHRONIZED
+        synchronized = operations.kind[members[0]] in read.SYNCHRONIZED
         events.append(Event(members, waits, before, synchronized, tuple(sorted(last_used))))
         used |= last_used
     return Graph(tuple(reversed(events)), last)
 
 
-def _circle(operations: Operations, nodes: Sequence[int]) -> DataError:
+def _circle(operations: read.Operations, nodes: Sequence[int]) -> DataError:
     """Return the error of operations that wait for one another; the first is also the last."""
     names = " -> ".join(
         f"{operations.kind[node]} {operations.sequence[node]} of worker "
@@ -361,10 +342,12 @@ def replay_timeline(
     return begins, ends
 
 
-def transfer_durations(graph: Graph, operations: Operations, durations: NDArray[Any], /) -> None:
+def transfer_durations(
+    graph: Graph, operations: read.Operations, durations: NDArray[Any], /
+) -> None:
     """Replace durations of transfers by their end minus the latest start of their group."""
     for event in graph.events:
-        if operations.kind[event.members[0]] in TRANSFERS:
+        if operations.kind[event.members[0]] in read.TRANSFERS:
             begin = _begin(event, [operations.start[node] for node in event.members])
             for node in event.members:
                 np.subtract(operations.end[node], begin, out=durations[node])
@@ -422,7 +405,7 @@ def _joined(graph: Graph) -> set[int]:
 class Model:
     """Operations of a job, their graph, and own durations over (operations, steps, ranks)."""
 
-    operations: Operations
+    operations: read.Operations
     graph: Graph
     own: Floats
     ideal: Floats
@@ -445,16 +428,18 @@ class Model:
 
 def prepare(operations: IntoFrame, /) -> Model:
     """Read the operations of one job and return what is needed to replay it."""
-    operations_read, own = read_operations(operations)
+    operations_read, own = read.read_operations(operations)
     graph = build_graph(operations_read)
     transfer_durations(graph, operations_read, own)
     ideal = np.empty(len(operations_read.kind))
     for kind in np.unique(operations_read.kind):
         durations = own[operations_read.kind == kind]
-        usual = np.median(durations) if kind in COMMUNICATION else durations.mean(dtype=np.float64)
+        usual = (
+            np.median(durations) if kind in read.COMMUNICATION else durations.mean(dtype=np.float64)
+        )
         ideal[operations_read.kind == kind] = usual
-    if not ideal[np.isin(operations_read.kind, COMPUTE)].any():
+    if not ideal[np.isin(operations_read.kind, read.COMPUTE)].any():
         raise DataError(
-            f"operations: duration_s is 0 in all {' and '.join(COMPUTE)}; durations are needed"
+            f"operations: duration_s is 0 in all {' and '.join(read.COMPUTE)}; durations are needed"
         )
     return Model(operations_read, graph, own.astype(np.float64, copy=False), ideal)
