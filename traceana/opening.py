@@ -167,7 +167,7 @@ def open_sample() -> Store:
     >>> jobs.select("gpus", "runtime_s").collect().height
     2081
     """
-    from traceana.page.context import DataSource  # noqa: PLC0415  as above
+    from traceana.page.section import DataSource  # noqa: PLC0415  as above
     from traceana.report.build import open_data_source  # noqa: PLC0415  as above
 
     return open_data_source(DataSource(store_path(), is_sample=True))

@@ -11,7 +11,7 @@ from tests.report.reader import Element, read_table, section
 from traceana.claims import PAPERS, Claim, Paper, check_claims, decide
 from traceana.claims import section as claims
 from traceana.page.blocks import Table
-from traceana.page.context import Context, DataSource
+from traceana.page.section import Context, DataSource
 from traceana.store import Store
 
 

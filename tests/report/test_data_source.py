@@ -27,7 +27,7 @@ from traceana.tables.declare import ResultTable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceana.page.context import Context
+    from traceana.page.section import Context
     from traceana.store import Store
 
 

@@ -11,8 +11,7 @@ from tests.report.reader import Element, number, read_table, section
 from traceana import energy_coverage, energy_savings, energy_to_accuracy
 from traceana.ingesters import add_table
 from traceana.page.blocks import Gallery
-from traceana.page.context import Context
-from traceana.page.section import sections
+from traceana.page.section import Context, sections
 from traceana.report import find_data_source
 from traceana.report.arrange import content_of
 from traceana.schema import TRAINING_DEFAULTS

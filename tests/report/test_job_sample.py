@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traceana.page.blocks import Content
-    from traceana.page.context import Context
+    from traceana.page.section import Context
     from traceana.store import Store
 
 PAI = "PAI"

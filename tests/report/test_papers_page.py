@@ -9,7 +9,7 @@ import traceana.report.papers_page as report_papers_page
 from traceana.claims.papers import claims_of, traces_of
 from traceana.ingesters import ingest
 from traceana.page.blocks import Picture
-from traceana.page.context import Context, DataSource
+from traceana.page.section import Context, DataSource
 from traceana.report.chosen_drawings import Choice
 from traceana.report.papers_page import papers_page
 from traceana.store import open_store

@@ -10,11 +10,10 @@ import pytest
 
 import traceana
 from traceana.page.blocks import Content
-from traceana.page.context import Context, DataSource
 from traceana.page.finding import Finding
-from traceana.page.section import Section
+from traceana.page.section import Context, DataSource, Section
+from traceana.report.build import results_json
 from traceana.report.page import Built
-from traceana.report.results_file import results_json
 
 
 def test_names_numbers_and_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

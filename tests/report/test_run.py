@@ -26,7 +26,7 @@ from traceana.report.build import find_data_source, open_context
 from traceana.report.run import count_workers, section_key
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from traceana.page.section import Context
     from traceana.store import Store
 
 SOME = ("data-quality", "traces", "task-runtimes", "energy")

@@ -18,7 +18,7 @@ import pytest
 from tests.report.reader import Element, number, read_page, read_table, section
 from traceana.ingesters import add_table
 from traceana.page.blocks import Drawing, Gallery, Picture, Table, Text
-from traceana.page.context import Context
+from traceana.page.section import Context
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.section import build
 from traceana.report import build_report, find_data_source

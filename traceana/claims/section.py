@@ -11,9 +11,8 @@ from traceana.catalog import load_catalog
 from traceana.claims import PAPERS, ClaimResults, check_claims
 from traceana.claims.tables import ClaimVerdicts
 from traceana.page.blocks import Block, Content, Heading, Points, Table, Text, result_table
-from traceana.page.context import Context
 from traceana.page.finding import Finding
-from traceana.page.section import Section
+from traceana.page.section import Context, Section
 from traceana.tables.display import csv_text
 from traceana.tables.formatting import plural
 

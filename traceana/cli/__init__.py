@@ -142,7 +142,7 @@ def main() -> None:
     try:
         try:
             if "SOURCE_DATE_EPOCH" in os.environ:  # numpy reads it too
-                from traceana.page.context import read_date
+                from traceana.page.section import read_date
 
                 read_date()
             app()

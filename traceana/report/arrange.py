@@ -22,7 +22,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import PARTS, Section
 
 if TYPE_CHECKING:
-    from traceana.page.context import Context
+    from traceana.page.section import Context
     from traceana.store import Trace
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import tempfile
@@ -12,20 +13,20 @@ from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from time import time
-from typing import Final
+from typing import Any, Final
 
 from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError, StoreError, TraceanaError, did_you_mean
 from traceana.page.blocks import Picture, Table
-from traceana.page.context import Context, DataSource, read_date
-from traceana.page.section import Section, sections
+from traceana.page.finding import Finding
+from traceana.page.section import Context, DataSource, Section, read_date, sections
 from traceana.report.page import Built, number_blocks, render_markdown, render_page, result_texts
 from traceana.report.run import build_sections
 from traceana.store import Store, Trace, open_spark, open_store, store_path
 from traceana.store.cache import code_digest, command_of
 from traceana.store.writer import write_bytes_whole, write_whole
-from traceana.tables.formatting import without_controls
+from traceana.tables.formatting import rounded, without_controls
 
 _MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store")
 """Packages whose code determines the store of the sample."""
@@ -334,8 +335,6 @@ def _write_page(
     shown: list[Picture | Table] = [*pictures, *tables]
     data = {f"{one.id}.csv": without_controls(one.data).encode() for one in shown if one.data}
     drawn = {f"{picture.key}.svg": f"{picture.svg}\n".encode() for picture in pictures}
-    from traceana.report.results_file import results_json  # noqa: PLC0415  figures need none of it
-
     texts = {"results.json": results_json(built, context)}
     if "md" in forms:
         text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
@@ -352,6 +351,59 @@ def _write_page(
     _replace_files(folder / FIGURES_FOLDER, drawn)
     for name, text in texts.items():
         write_whole(folder / name, text)
+
+
+RESULTS_FORMAT: Final = 1
+"""Version of ``results.json``: it changes if a name changes or goes."""
+_OF_FINDING: Final = (
+    "heading",
+    "alert",
+    "effect",
+    "ci_low",
+    "ci_high",
+    "n",
+    "cost_gpu_h",
+    "cost_jobs",
+    "certainty",
+)
+_NUMBERS: Final = ("n", "estimate", "ci_low", "ci_high", "note")
+
+
+def results_json(built: Sequence[Built], context: Context, /) -> str:
+    """Return the findings of each section, and the headline numbers of each trace, as JSON.
+
+    ``numbers.<trace>.<name>`` has n, estimate, ci_low, ci_high and note, as ``traceana compare``; a
+    finding is named ``<section>.<position>``.
+    """
+    from traceana.questions.comparison.compare_traces import describe_headlines  # noqa: PLC0415
+
+    traces = {
+        trace.id: {"title": trace.title, "synthetic": trace.synthetic} for trace in context.traces
+    }
+    numbers: dict[str, dict[str, Any]] = {}
+    for trace in traces:
+        rows = context.store.trace(trace).once(describe_headlines).rows(named=True)
+        numbers[trace] = {row["name"]: {number: row[number] for number in _NUMBERS} for row in rows}
+    findings = [
+        {
+            "name": f"{section.section.id}.{position}",
+            "section": section.section.id,
+            "question": section.section.question,
+            "text": text,
+            **{name: getattr(text, name) for name in _OF_FINDING if isinstance(text, Finding)},
+        }
+        for section in built
+        for position, text in enumerate(section.content.every_finding, start=1)
+    ]
+    content = {
+        "format": RESULTS_FORMAT,
+        "version": version("traceana"),
+        "date": context.date,
+        "traces": traces,
+        "numbers": numbers,
+        "findings": findings,
+    }
+    return json.dumps(rounded(content), indent=2, ensure_ascii=False, default=float) + "\n"
 
 
 def _replace_files(folder: Path, contents: dict[str, bytes]) -> None:

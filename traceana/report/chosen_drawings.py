@@ -12,8 +12,7 @@ import polars as pl
 from traceana.claims.elasticflow_figures import draw_figure
 from traceana.errors import DataError
 from traceana.page.blocks import Content, Drawing, Gallery
-from traceana.page.context import Context
-from traceana.page.section import Needs, Section, sections
+from traceana.page.section import Context, Needs, Section, sections
 from traceana.questions.energy import savings as energy
 from traceana.questions.energy.section import draw_configurations
 from traceana.questions.recurring.section import draw_one_job

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.page.blocks import Content, Drawing
-from traceana.page.context import Context, DataSource
+from traceana.page.section import Context, DataSource
 from traceana.report.build import cannot_write, choose, find_data_source, open_context
 from traceana.report.chosen_drawings import Choice, choose_drawings
 from traceana.report.run import draw

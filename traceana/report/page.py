@@ -22,9 +22,8 @@ from traceana.page.blocks import (
     Table,
     Text,
 )
-from traceana.page.context import Context
 from traceana.page.finding import Finding
-from traceana.page.section import PARTS, SIMULATED, Section
+from traceana.page.section import PARTS, SIMULATED, Context, Section
 from traceana.questions.workload.analyze_consumers import FACTS, facts_of, failed_as
 from traceana.report.section_provenance import terms_of
 from traceana.store import Trace

@@ -15,7 +15,7 @@ from traceana.claims.papers import (
 )
 from traceana.errors import DataError
 from traceana.page.blocks import Picture
-from traceana.page.context import Context
+from traceana.page.section import Context
 from traceana.report.chosen_drawings import DIRECT, Choice, choose_drawings
 from traceana.report.page import environment
 from traceana.report.run import draw

@@ -22,8 +22,7 @@ from polars.exceptions import PanicException
 
 from traceana.errors import DataError, StoreError, TraceanaError, ask_for_report
 from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Table, Text
-from traceana.page.context import Context
-from traceana.page.section import Section, sections
+from traceana.page.section import Context, Section, sections
 from traceana.report.arrange import content_of
 from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
 from traceana.store.ledger import ledger_json

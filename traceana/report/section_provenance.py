@@ -23,9 +23,8 @@ from traceana.page.blocks import (
     Text,
     result_table,
 )
-from traceana.page.context import Context
 from traceana.page.finding import Finding
-from traceana.page.section import Section
+from traceana.page.section import Context, Section
 from traceana.report.tables import Rejections, RowCounts, SourceFiles, StoredTables, UnknownValues
 from traceana.store import Ledger, Manifest
 from traceana.store.manifest import SELECTED

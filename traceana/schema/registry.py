@@ -10,7 +10,7 @@ import dataframely as dy
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.schema import training, workload
+from traceana.schema import workload
 
 TABLES: Final[dict[str, type[dy.Schema]]] = {
     "jobs": workload.Jobs,
@@ -22,13 +22,13 @@ TABLES: Final[dict[str, type[dy.Schema]]] = {
     "machine_usage": workload.MachineUsage,
     "gpu_samples": workload.GpuSamples,
     "faults": workload.Faults,
-    "worker_samples": training.WorkerSamples,
-    "operations": training.Operations,
-    "cov_samples": training.CovSamples,
-    "training_plans": training.TrainingPlans,
-    "training_runs": training.TrainingRuns,
-    "power_profiles": training.PowerProfiles,
-    "recurring_jobs": training.RecurringJobs,
+    "worker_samples": workload.WorkerSamples,
+    "operations": workload.Operations,
+    "cov_samples": workload.CovSamples,
+    "training_plans": workload.TrainingPlans,
+    "training_runs": workload.TrainingRuns,
+    "power_profiles": workload.PowerProfiles,
+    "recurring_jobs": workload.RecurringJobs,
 }
 
 _SAMPLED: Final = ("utilization", "memory_gib", "power_w")

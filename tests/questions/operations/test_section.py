@@ -15,7 +15,7 @@ from traceana import add_table, open_store, replay_operations
 from traceana.cli import app
 from traceana.figures import plot_step_timeline, plot_worker_slowdown
 from traceana.page.blocks import Content
-from traceana.page.context import Context, DataSource
+from traceana.page.section import Context, DataSource
 from traceana.questions.operations.section import SECTION
 from traceana.report.arrange import content_of
 

@@ -10,7 +10,7 @@ import pytest
 
 import traceana
 from traceana.figures import plot_placement_allocated, plot_placement_fragment
-from traceana.page.context import Context, DataSource
+from traceana.page.section import Context, DataSource
 from traceana.questions.scheduling.section_what_if import PLACEMENT
 from traceana.questions.scheduling.what_if import reversed_pairs
 from traceana.simulate.placement.simulate import summarize_placement, sweep_placement

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -28,16 +28,7 @@ _SHAPES: Final[dict[str, str]] = {
 """Forms of fields that are not empty; X is the separator."""
 _ID: Final = _SHAPES["JobID"]
 _KNOWN: Final = {*_SHAPES, *_FREE_TEXT}
-_SPANS: Final = {
-    "Submit",
-    "Eligible",
-    "Start",
-    "End",
-    "Elapsed",
-    "ElapsedRaw",
-    "CPUTime",
-    "CPUTimeRAW",
-}
+_SPANS: Final = {*_OWN["spans"].split()}
 _FEWEST_KNOWN: Final = 3
 _NO_ID: Final = "JobID|not_a_job_id"
 _MOST_LINES: Final = 100  # of one record
@@ -207,24 +198,8 @@ class Layout:
         return rf"\A{sign.join(fields)}(?:\n|\z)"
 
 
-_STATES: Final = (
-    r"(?:COMPLETED|FAILED|TIMEOUT|OUT_OF_ME\w*\+?|NODE_FAIL|BOOT_FAIL|DEADLINE|PREEMPTED|REVOKED|"
-    r"REQUEUED|RUNNING|PENDING|COMPLETING|SUSPENDED|CANCELLED\+?(?: by \S+)?)"
-)
-_MARK: Final = re.compile(rf"^[^|]*\d[^|]*\|.*(?:^|\|){_STATES}(?:\||$)")
-_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|Unknown|None"
-_SPAN: Final = r"(?:\d+-)?\d+:\d\d:\d\d(?:\.\d+)?|\d\d:\d\d(?:\.\d+)?|UNLIMITED"
-_LIMIT: Final = r"(?:\d+-)?\d+:\d\d:00|UNLIMITED|Partition_Limit"
-_FURTHER: Final = (
-    ("ExitCode", r"\d+:\d+", ""),
-    ("ReqMem", r"\d+(?:\.\d+)?[KMGT][cn]?|0", "[cnKMGT]$"),
-    (
-        "NodeList",
-        r"None assigned|[A-Za-z][\w.-]*(?:\d|\[[\d,-]+\])[\w.,\[\]-]*",
-        r"\[|^None assigned$",
-    ),
-)
-"""Fields, the form of their cells, and a sign that one of them needs."""
+_GUESSED: Final[dict[str, Any]] = _OWN["guessed"]
+_MARK: Final = re.compile(rf"^[^|]*\d[^|]*\|.*(?:^|\|){_GUESSED['state']}(?:\||$)")
 _TIMES: Final = {3: ("Submit", "Start", "End"), 4: ("Submit", "Eligible", "Start", "End")}
 _GUESSED_LINES: Final = 1000
 _LONGEST: Final = 4096  # characters of a line: searching takes the square of them
@@ -241,22 +216,22 @@ def guess_columns(lines: list[str], /) -> tuple[str, ...] | None:
     columns = _columns(lines)
     names: dict[int, str] = {}
 
-    for name, form in (("JobID", _ID), ("State", _STATES)):
+    for name, form in (("JobID", _ID), ("State", _GUESSED["state"])):
         names |= dict.fromkeys(_find(columns, names, form)[:1], name)
-    times = _find(columns, names, _TIME)
+    times = _find(columns, names, _GUESSED["time"])
     if len(names) < 2 or len(times) not in _TIMES or not _in_order([columns[n] for n in times]):
         return None
     names |= dict(zip(times, _TIMES[len(times)], strict=True))
-    for n in _find(columns, names, _SPAN, ":"):
+    for n in _find(columns, names, _GUESSED["span"], ":"):
         fits = {
             "Elapsed": _is_elapsed(columns[n], columns[times[-2]], columns[times[-1]]),
-            "Timelimit": _fits(columns[n], _LIMIT),
+            "Timelimit": _fits(columns[n], _GUESSED["limit"]),
         }
         untaken = (name for name in fits if fits[name] and name not in names.values())
         names[n] = next(untaken, "")
     tres = _find(columns, names, r"(?:\S+=\S+,)*cpu=\d\S*")
     names |= dict(zip(tres, ("ReqTRES", "AllocTRES")[len(tres) == 1 :], strict=False))
-    for name, form, sign in _FURTHER:
+    for name, (form, sign) in _GUESSED["further"].items():
         names |= dict.fromkeys(_find(columns, names, form, sign)[:1], name)
     return tuple(names.get(n) or f"column {n + 1}" for n in range(len(columns)))
 
