@@ -100,12 +100,10 @@ def summary(
     from traceana.report.build import summarize
     from traceana.report.run import count_workers
 
-    read = {"mapping": mapping, "reader": reader, "timezone": timezone}
+    limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
     with (
-        _open_store(paths, store, **read) as opened,
-        options.limited_store(
-            opened, since=since, until=until, where=where, window=window
-        ) as place,
+        _open_store(paths, store, mapping=mapping, reader=reader, timezone=timezone) as opened,
+        options.limited_store(opened, **limits) as place,
         show_steps("summary") as on_step,
     ):
         results = summarize(place, workers=count_workers(), on_step=on_step)

@@ -404,18 +404,11 @@ class Trace:
         return frame.cast({name: types[name] for name in frame.columns if name in types}).lazy()
 
     def cached(self, key: Key, function: Callable[[], Found], /, *, on_disk: bool = True) -> Found:
-        """Return the result of a function, called once and kept.
+        """Return the result of a function, called once and kept under a key.
 
-        Parameters
-        ----------
-        key
-            Name of the result and its options. A :class:`Trace` among them adds its tables to what
-            the result depends on.
-        function
-            Computes the result.
-        on_disk
-            Whether to keep the result in the user's cache folder, until the traces, the code or
-            the version of a library change. Results of a temporary store are not.
+        A :class:`Trace` in the key adds its tables to what the result depends on. Unless its store
+        is temporary, the result is kept `on_disk`, in the user's cache folder, until the traces,
+        the code or the version of a library change.
         """
         if key not in self._known:
             in_memory = self.store.master is not None or is_temporary(self.store.path)
@@ -450,13 +443,7 @@ class Trace:
         return self.cached(key, lambda: function(self, *args), on_disk=on_disk)
 
     def check_unchanged(self) -> None:
-        """Check that the trace is as it was when it was opened.
-
-        Raises
-        ------
-        StoreError
-            If it was deleted or ingested anew since.
-        """
+        """Raise a StoreError if the trace was deleted or ingested anew since it was opened."""
         try:
             same = self.store.ledger(self.id) == self.ledger
         except StoreError:

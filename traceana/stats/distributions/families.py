@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -112,13 +113,8 @@ def _logistic_survival(z: Floats) -> Terms:
     return -np.logaddexp(0, z), -p, -p * (1 - p)
 
 
-def _exponential_density(y: Floats, theta: Floats) -> Terms:
-    value, first, second = _gumbel_density(y - theta[0])
-    return value, -first[None], second[None]
-
-
-def _exponential_survival(y: Floats, theta: Floats) -> Terms:
-    value, first, second = _gumbel_survival(y - theta[0])
+def _exponential(function: Standard, y: Floats, theta: Floats) -> Terms:
+    value, first, second = function(y - theta[0])
     return value, -first[None], second[None]
 
 
@@ -226,8 +222,8 @@ FAMILIES: Final = {
         Family(
             "exponential",
             ("scale",),
-            _exponential_density,
-            _exponential_survival,
+            partial(_exponential, _gumbel_density),
+            partial(_exponential, _gumbel_survival),
             lambda logs, theta: theta[0] + np.log(-logs),
             lambda mean, _: (mean + float(np.euler_gamma),),
         ),
