@@ -21,7 +21,7 @@ import typer
 import typer.core
 
 from traceana.cli import claims, compare, figures, ingest, reliability, report, simulate, stores
-from traceana.cli.options import TYPED, described
+from traceana.cli.options import TEXTS, TYPED, described
 from traceana.cli.output import ReaderGoneError, guard_streams
 from traceana.errors import TraceanaError, ask_for_report
 
@@ -109,17 +109,7 @@ _GROUPS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
     },
 }
 _MEANT: Final = {
-    **dict.fromkeys(("download", "get"), "traceana fetch TRACE --to files"),
-    **dict.fromkeys(("list", "datasets"), "traceana traces, or traceana tables for a store"),
-    **dict.fromkeys(("show", "describe", "info"), "traceana tables or traceana summary"),
-    **dict.fromkeys(("read", "load", "import", "parse"), "traceana ingest PATH --store data"),
-    **dict.fromkeys(("analyze", "run", "stragglers", "failures"), "traceana report PATH"),
-    **dict.fromkeys(("plot", "draw"), "traceana figures NAME"),
-    **dict.fromkeys(("check", "validate", "reproduce"), "traceana claims --paper PAPER"),
-    **dict.fromkeys(("convert", "write"), "traceana export TRACE --out files"),
-    "stats": "traceana summary PATH",
-    "help": "traceana --help",
-    "version": "traceana --version",
+    word: command for words, command in TEXTS["meant"].items() for word in words.split()
 }
 for _commands in _GROUPS.values():
     for _name, (_command, _example) in _commands.items():

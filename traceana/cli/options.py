@@ -30,14 +30,14 @@ TYPED: Final = "traceana.command"
 
 
 _WORDS: Final = ("help", "metavar", "name")
-_TEXTS: Final[dict[str, dict[str, Any]]] = tomllib.loads(
+TEXTS: Final[dict[str, dict[str, Any]]] = tomllib.loads(
     files("traceana.cli").joinpath("options.toml").read_text(encoding="utf-8")
 )
 
 
 def described(command: Callable[..., None], name: str, /) -> Callable[..., None]:
     """Give the parameters of a command the texts and names that ``options.toml`` states."""
-    texts = _TEXTS["shared"] | _TEXTS.get(name, {})
+    texts = TEXTS["shared"] | TEXTS.get(name, {})
     for parameter, kind in get_type_hints(command).items():
         if parameter not in texts:
             continue  # the context
@@ -46,7 +46,7 @@ def described(command: Callable[..., None], name: str, /) -> Callable[..., None]
         stated = dict(words if isinstance(words, dict) else zip(_WORDS, words, strict=False))
         info = typer.Argument if "argument" in stated else typer.Option
         stated["metavar"] = stated.pop("argument", stated.get("metavar"))
-        if text is _TEXTS["shared"]["out"]:
+        if text is TEXTS["shared"]["out"]:
             stated["callback"] = check_out
         if kind is bool:
             stated["name"] = f"--{parameter.replace('_', '-')}"

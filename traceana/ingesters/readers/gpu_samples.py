@@ -104,11 +104,7 @@ NVIDIA_SMI: Final = Reader(
 )
 """Reader of samples of nvidia-smi."""
 
-_DCGM_FIELDS: Final = {
-    "utilization": {"GPUTL": 0.01, "GRACT": 1.0},
-    "memory_gib": {"FBUSD": 1 / 1024},
-    "power_w": {"POWER": 1.0, "POWR": 1.0},
-}
+_DCGM_FIELDS: Final[dict[str, dict[str, float]]] = own_table("formats")["dcgmi"]
 """Short names of DCGM's fields that each column is taken from, the first one there, with factor."""
 _HEADING: Final = re.compile(r"(.*?)#\s*Entity\s+(.+)", re.IGNORECASE)
 _ROW: Final = re.compile(r"(.*?)\b(?:GPU|GPU-I)\s+(\d+)\s+(\S.*)")
@@ -169,9 +165,8 @@ DCGMI: Final = Reader(
 
 _METRICS: Final[dict[str, tuple[str, float]]] = own_table("formats")["prometheus"]
 """By metric of DCGM, NVIDIA exporters or AMD, the column and the divisor to its unit."""
-_MACHINE: Final = ("Hostname", "hostname", "host", "node", "kubernetes_node", "nodename")
-_GPU: Final = ("gpu", "minor_number", "gpu_id", "device", "UUID", "uuid")
-_JOB: Final = ("hpc_job", "jobid", "slurm_job_id", "job_id")
+_LABELS: Final[dict[str, str]] = own_table("formats")["prometheus_labels"]
+"""Labels of a series that name the machine, the GPU and the job; the first one there."""
 _BEGINNING: Final = 1 << 16
 _OPENING: Final = re.compile(r'"result"\s*:\s*\[')
 
@@ -188,11 +183,11 @@ def _points(file: CsvFile) -> Iterator[tuple[str, Parsed]]:
             continue
         column, divisor = _METRICS.get(str(labels.get("__name__")), ("", 1.0))
         named = {
-            "machine": _first(labels, _MACHINE)
+            "machine": _first(labels, "machine")
             or re.sub(r":\d+$", "", str(labels.get("instance") or ""))
             or None,
-            "gpu": _first(labels, _GPU) or "0",
-            "job": _first(labels, _JOB) or _pod(labels),
+            "gpu": _first(labels, "gpu") or "0",
+            "job": _first(labels, "job") or _pod(labels),
         }
         about = text[:200].partition("}")[0]
         for point in values:
@@ -206,7 +201,8 @@ def _points(file: CsvFile) -> Iterator[tuple[str, Parsed]]:
                 yield f"{about} [{time}, {value}]", row
 
 
-def _first(labels: dict[str, Any], names: tuple[str, ...]) -> str | None:
+def _first(labels: dict[str, Any], what: str) -> str | None:
+    names = _LABELS[what].split()
     return next((str(labels[name]) for name in names if labels.get(name)), None)
 
 
