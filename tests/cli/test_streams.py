@@ -33,7 +33,7 @@ TRACE = "alibaba-minibatch-2020"
 
 def run(*args: object, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "traceana", *map(str, args)]
-    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **options)  # type: ignore[call-overload]
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def with_end_class(jobs: IntoFrameT, /) -> IntoFrameT:
     if END_CLASS in names:
         return jobs
     frame: Any = nw.from_native(jobs)
-    return frame.with_columns(_end_class(names).alias(END_CLASS)).to_native()  # type: ignore[no-any-return]
+    return frame.with_columns(_end_class(names).alias(END_CLASS)).to_native()
 
 
 def _end_class(names: list[str]) -> nw.Expr:

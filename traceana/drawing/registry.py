@@ -71,8 +71,7 @@ class FigureEntry:
     def describe(self, result: Any, /) -> str:  # noqa: ANN401  whatever the figure takes
         """Return one sentence on what the figure of a result shows, with n."""
         name = self.plot.__name__.replace("plot_", "describe_")
-        text: str = getattr(sys.modules[self.plot.__module__], name)(result)
-        return text
+        return getattr(sys.modules[self.plot.__module__], name)(result)
 
 
 def _documented(plot: Callable[..., Axes], result: str) -> str:

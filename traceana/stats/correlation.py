@@ -59,8 +59,7 @@ def weighted_ranks(values: Floats, weights: Floats | None = None, /) -> Floats:
     # two or three times as fast as scipy's rankdata
     _, at = np.unique(values, return_inverse=True)
     total = np.bincount(at, weights)
-    result: Floats = (np.cumsum(total) - (total - 1) / 2)[at]
-    return result
+    return (np.cumsum(total) - (total - 1) / 2)[at]
 
 
 def dot(a: Floats, b: Floats, /) -> float:
@@ -148,8 +147,7 @@ def n_of_variance(r: float, variance: float, method: str, /) -> float:
 
 def _centered(values: Floats, weights: Floats) -> Floats:
     away = values - values[0]
-    result: Floats = away - np.average(away, weights=weights)
-    return result
+    return away - np.average(away, weights=weights)
 
 
 def carrying_rows(x: Floats, y: Floats, r: float, /) -> tuple[int, float] | None:
@@ -313,12 +311,10 @@ def _pearson(moments: Floats) -> float:
 
 def _centered_ranks(counts: Integers) -> Floats:
     """Return the mean rank of each distinct value, in order, minus the mean of all ranks."""
-    ranks: Floats = np.cumsum(counts) - (counts - 1) / 2 - (counts.sum() + 1) / 2
-    return ranks
+    return np.cumsum(counts) - (counts - 1) / 2 - (counts.sum() + 1) / 2
 
 
 def _above(key: Integers, other: Floats) -> Floats:
     """Return the sum of `other` over rows of higher key, and half of equal key, divided by n."""
     sums = np.bincount(key, other)
-    above: Floats = (sums[::-1].cumsum()[::-1] - sums / 2)[key] / len(key)
-    return above
+    return (sums[::-1].cumsum()[::-1] - sums / 2)[key] / len(key)

@@ -302,5 +302,4 @@ def negative_binomial_tail(counts: ArrayLike, mean: float, alpha: float, /) -> F
     x = np.asarray(counts, dtype=float)
     k = 1 / alpha if alpha > 0 else None
     chance = scipy.stats.nbinom(k, k / (k + mean)) if k else scipy.stats.poisson(mean)
-    tail: Floats = chance.sf(x - 1)
-    return tail
+    return chance.sf(x - 1)

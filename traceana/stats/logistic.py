@@ -195,8 +195,7 @@ def _jackknife_covariance(
             alone |= reach > 1e-6 * np.linalg.norm(root, axis=1)
     moved = moved @ root.T
     moved[:, alone] = np.nan
-    result: Floats = moved.T @ moved * ((len(starts) - 1) / len(starts))
-    return result
+    return moved.T @ moved * ((len(starts) - 1) / len(starts))
 
 
 _STEPS: Final = 200
@@ -243,8 +242,7 @@ def fit_firth(design: Floats, failed: Floats, /, *, confidence: float) -> Logist
 
 def _information(design: Floats, beta: Floats) -> Floats:
     chance = expit(design @ beta)
-    result: Floats = (design * (chance * (1 - chance))[:, None]).T @ design
-    return result
+    return (design * (chance * (1 - chance))[:, None]).T @ design
 
 
 def _penalized(design: Floats, failed: Floats, beta: Floats) -> float:

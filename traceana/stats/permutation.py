@@ -200,8 +200,7 @@ def _twice(tails: Floats, tried: int) -> float:
 
 def _near_one(values: Floats) -> Floats:
     """Return values over a power of 2, so that the squares of small ones are not 0."""
-    scaled: Floats = np.ldexp(values, -np.frexp(np.abs(values).max())[1])
-    return scaled
+    return np.ldexp(values, -np.frexp(np.abs(values).max())[1])
 
 
 def _statistic(level: str, method: str, x: Floats, size: Integers, means: Floats) -> Floats:
@@ -226,8 +225,7 @@ def _statistic(level: str, method: str, x: Floats, size: Integers, means: Floats
     weight = weight / weight.sum()
     a, b = _near_one(x - weight @ x), means - (means @ weight)[:, None]
     squares = (b * b) @ weight
-    r: Floats = b @ (weight * a) / np.sqrt(np.where(squares > 0, squares, 1) * (weight @ a**2))
-    return r
+    return b @ (weight * a) / np.sqrt(np.where(squares > 0, squares, 1) * (weight @ a**2))
 
 
 _EXACT: Final = 20_000
@@ -296,8 +294,7 @@ def _statistics(chosen: Integers, first: Integers, tied: Integers) -> Floats:
     place = below / others
     chance = place.mean(axis=1)
     if n == 1:  # no variance
-        statistics: Floats = np.abs(chance - 0.5)
-        return statistics
+        return np.abs(chance - 0.5)
     a = place.var(axis=1, ddof=1) / n
     # sums over the other group of its placements and of their squares, pair by pair
     above = others - below

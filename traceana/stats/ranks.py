@@ -108,8 +108,7 @@ def covariance_of_sum(parts: Floats, /) -> Floats:
     """Return the covariance of the sum of independent rows that sum to about 0; NaN of one."""
     if len(parts) < 2:
         return np.full((parts.shape[1], parts.shape[1]), np.nan)
-    result: Floats = parts.T @ parts * (len(parts) / (len(parts) - 1))
-    return result
+    return parts.T @ parts * (len(parts) / (len(parts) - 1))
 
 
 def _scale(covariance: Floats | None, weight: Floats) -> tuple[float, float]:

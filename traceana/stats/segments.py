@@ -143,8 +143,7 @@ def _lag_one(values: Floats) -> Floats:
     middle = values - values.mean(axis=-1, keepdims=True)
     squares = (middle**2).sum(axis=-1)
     products = (middle[:, 1:] * middle[:, :-1]).sum(axis=-1)
-    r: Floats = np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
-    return r
+    return np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0)
 
 
 def _largest(centred: Floats, weights: Floats, first: Integers, last: Integers) -> tuple[Any, Any]:
@@ -198,8 +197,7 @@ def highest_rise(scores: Floats, /) -> Floats:
     """The largest sum over consecutive scores, along the last axis; 0 where none is positive."""
     sums = np.cumsum(scores, axis=-1)
     lowest = np.minimum.accumulate(np.minimum(sums, 0), axis=-1)
-    rise: Floats = np.max(sums - lowest, axis=-1, initial=0)
-    return rise
+    return np.max(sums - lowest, axis=-1, initial=0)
 
 
 def rising_stretches(scores: Floats, /, *, threshold: float) -> list[tuple[int, int]]:
@@ -267,8 +265,7 @@ class _Sums:
 
     def within(self, first: Integers, last: Integers) -> Floats:
         weight, total, squares = (sums[last + 1] - sums[first] for sums in self._running)
-        result: Floats = np.maximum(squares - total**2 / weight, 0)
-        return result
+        return np.maximum(squares - total**2 / weight, 0)
 
 
 def _add_cluster(before: Floats, sums: _Sums, layer: int) -> tuple[Floats, Integers]:
@@ -336,5 +333,4 @@ def _over_shifts(*pairs: tuple[NDArray[Any], NDArray[Any]]) -> Floats:
         fft.rfft(long.astype(float), size) * fft.rfft(short[::-1].astype(float), size)
         for long, short in pairs
     )
-    result: Floats = fft.irfft(spectrum, size)[:n]
-    return result
+    return fft.irfft(spectrum, size)[:n]

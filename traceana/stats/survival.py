@@ -178,8 +178,7 @@ def _at_risk(leaving: Floats, late: ArrayLike | None) -> Floats:
     change = leaving if late is None else leaving - np.asarray(late, dtype=float)
     n = change[::-1].cumsum()[::-1]
     # without rows at risk there is no event: any divisor will do
-    at_risk: Floats = np.maximum(n, 0.5)
-    return at_risk
+    return np.maximum(n, 0.5)
 
 
 def _shares(by_kind: Floats, cut: Floats, late: ArrayLike | None) -> Floats:

@@ -59,8 +59,7 @@ def _correlations(x: Floats) -> Floats:
     away -= away.mean()
     size = 2 ** (2 * len(x)).bit_length()
     products: Floats = np.fft.irfft(np.abs(np.fft.rfft(away, size)) ** 2, size)[: len(x)]
-    r: Floats = products / products[0]
-    return r
+    return products / products[0]
 
 
 DAY_S: Final = 86_400.0

@@ -137,8 +137,7 @@ def _has_nan(lazy: nw.LazyFrame[Any], /) -> bool:
         return True
     from ibis.expr.operations import IsNan  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415  there if the frame is
 
-    has: bool = lazy.to_native().get_backend().has_operation(IsNan)
-    return has
+    return lazy.to_native().get_backend().has_operation(IsNan)
 
 
 def as_seconds(time: nw.Expr, dtype: nw.dtypes.DType, engine: nw.Implementation) -> nw.Expr:

@@ -387,13 +387,11 @@ class Trace:
         """Return a table as the engine of the store reads it: a lazy frame, or one of Spark."""
         if self.store.master is None:
             return self.scan(table)
-        rows: IntoFrame = scan_by_spark(self.store, self.id, table, master=self.store.master)
-        return rows
+        return scan_by_spark(self.store, self.id, table, master=self.store.master)
 
     def rows(self, table: str, /) -> nw.LazyFrame[Any]:
         """Return the table of :meth:`frame` for expressions that every engine runs."""
-        rows: nw.LazyFrame[Any] = nw.from_native(self.frame(table)).lazy()
-        return rows
+        return nw.from_native(self.frame(table)).lazy()
 
     def local(self, rows: IntoFrame, table: str, /) -> pl.LazyFrame:
         """Return rows of a table's frame as Polars has them, with the types of the store."""
@@ -414,8 +412,7 @@ class Trace:
             in_memory = self.store.master is not None or is_temporary(self.store.path)
             is_kept = on_disk and not in_memory
             self._known[key] = self._kept(key, function) if is_kept else function()
-        result: Found = self._known[key]
-        return result
+        return self._known[key]
 
     def _kept(self, key: Key, function: Callable[[], Found]) -> Found:
         """Return the result in the cache folder; one process computes it, others wait."""
@@ -460,13 +457,11 @@ class Trace:
 
     def report(self, *, out: str | PathLike[str] = "reports/latest", **options: Any) -> Path:  # noqa: ANN401
         """Build the report of this trace; the options are those of :func:`build_report`."""
-        page: Path = import_module("traceana.report").build_report(self, out=out, **options)
-        return page
+        return import_module("traceana.report").build_report(self, out=out, **options)
 
     def plot(self, figure: str = "", /, *, ax: Axes | None = None, **options: object) -> Axes:
         """Draw a figure of this trace, such as ``gpu-demand``; without one, the error names all."""
-        axes: Axes = import_module("traceana.report").plot_trace(self, figure, ax=ax, **options)
-        return axes
+        return import_module("traceana.report").plot_trace(self, figure, ax=ax, **options)
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         return self.table(name)

@@ -94,8 +94,7 @@ class Result:
                 "matplotlib, or see dir(traceana.figures)"
             )
         figure = getattr(import_module("traceana.figures"), self.drawn_by)
-        axes: Axes = figure(self._drawn(), ax=ax, **options)
-        return axes
+        return figure(self._drawn(), ax=ax, **options)
 
     def _drawn(self) -> object:
         """Return what the figure's function takes."""

@@ -311,8 +311,7 @@ def _within(moments: NDArray[np.float64], spans: array[float]) -> NDArray[np.boo
     times = np.sort(np.frombuffer(spans).reshape(-1, 2), axis=0)
     begun = np.searchsorted(times[:, 0], moments, side="right")
     ended = np.searchsorted(times[:, 1], moments, side="right")
-    inside: NDArray[np.bool_] = begun > ended
-    return inside
+    return begun > ended
 
 
 def _groups(start: bytes, rank: int | None) -> dict[str, list[int]]:

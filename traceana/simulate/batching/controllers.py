@@ -103,8 +103,7 @@ def in_proportion(setting: Seen, weights: Floats) -> Integers:
 
 def _at_mean_time(seen: Seen, times: Floats) -> Floats:
     """Return batches with which every worker would take the mean time; they drift in their sum."""
-    wanted: Floats = rates(seen.batches, times) * times.mean(-1, keepdims=True)
-    return wanted
+    return rates(seen.batches, times) * times.mean(-1, keepdims=True)
 
 
 def _towards_mean(
@@ -429,8 +428,7 @@ def find_controller(controller: Any, /) -> BatchController:  # noqa: ANN401
             f"controller {controller.name!r} must be an object, not a class, whose first and "
             "adjust each take one argument, the observations"
         )
-    found: BatchController = controller
-    return found
+    return controller
 
 
 def read_controllers(

@@ -55,8 +55,7 @@ class Course:
     def speedup(self, usual: Course, /) -> Floats:
         """Return the time per sample of uniform batches over that of these, of each run."""
         usual_s, spent_s = (each.step_s.sum(0) / each.samples.sum(0) for each in (usual, self))
-        ratio: Floats = usual_s / spent_s
-        return ratio
+        return usual_s / spent_s
 
 
 def check_setting(

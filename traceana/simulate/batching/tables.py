@@ -139,8 +139,7 @@ class BatchingResult(Result):
         None if the simulated steps do not reach it.
         """
         ended = pl.col("step_s").cum_sum().filter(pl.col("samples").cum_sum() >= samples)
-        time: float | None = self.steps.select(ended.first()).item()
-        return time
+        return self.steps.select(ended.first()).item()
 
     def summary(self) -> str:
         """Return a short text on the result."""

@@ -175,8 +175,7 @@ class Saturating:
 
     def __call__(self, batches: Integers, samples_per_s: Floats) -> Floats:
         """Return samples per second."""
-        result: Floats = samples_per_s * batches / (batches + self.half_batch)
-        return result
+        return samples_per_s * batches / (batches + self.half_batch)
 
 
 @dataclass(frozen=True, init=False)
@@ -266,8 +265,7 @@ def iteration_times(
 ) -> Floats:
     """Return the times that batches take."""
     if speed is None:
-        times: Floats = overhead_s + batches / samples_per_s
-        return times
+        return overhead_s + batches / samples_per_s
     some = batches != 0
     found = np.broadcast_to(np.asarray(speed(batches, samples_per_s), dtype=float), batches.shape)
     if not ((found[some] >= 1 / LARGEST) & (found[some] <= LARGEST)).all():
@@ -275,8 +273,7 @@ def iteration_times(
             f"speed must return samples/s from {1 / LARGEST:g} to {LARGEST:g} for each batch; at "
             f"batch sizes {batches.ravel()[:8].tolist()} it returned {found.ravel()[:8].tolist()}"
         )
-    result: Floats = overhead_s + np.divide(batches, found, out=np.zeros(found.shape), where=some)
-    return result
+    return overhead_s + np.divide(batches, found, out=np.zeros(found.shape), where=some)
 
 
 def check_throughputs(what: str, numbers: Sequence[float], /) -> None:

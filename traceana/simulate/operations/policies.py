@@ -285,10 +285,7 @@ def _among(name: str, values: Values, present: NDArray[Any]) -> NDArray[np.bool_
 
 
 def _of(operations: Operations, kind: str, stage: int) -> list[int]:
-    found: list[int] = np.flatnonzero(
-        (operations.kind == kind) & (operations.stage == stage)
-    ).tolist()
-    return found
+    return np.flatnonzero((operations.kind == kind) & (operations.stage == stage)).tolist()
 
 
 def _one_forward_one_backward(

@@ -388,8 +388,7 @@ def _run(
 
 
 def _step_times(graph: Graph, ends: dict[int, Times]) -> Times:
-    times: Times = latest(ends[node] for node in graph.last).max(axis=-1)
-    return times
+    return latest(ends[node] for node in graph.last).max(axis=-1)
 
 
 def _joined(graph: Graph) -> set[int]:

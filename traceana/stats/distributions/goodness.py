@@ -43,8 +43,7 @@ def ks_distance(fit: Fit, sample: Sample, /, step: float | None = None) -> float
 
 def _after(y: Floats, step: float, center: float) -> Floats:
     """Return the logarithms, less the center, of values that are larger by a step."""
-    later: Floats = np.logaddexp(y, np.log(step) - center)
-    return later
+    return np.logaddexp(y, np.log(step) - center)
 
 
 def ks_distances_of_refits(
@@ -99,8 +98,7 @@ def _draw_cuts(sample: Sample, low: Floats, rng: np.random.Generator) -> Floats:
     times = np.concatenate([y[is_cut], [np.inf]])
     already = np.concatenate([[1.0], uncut])[np.searchsorted(y[is_cut], low, side="right")]
     drawn = times[np.searchsorted(-uncut, -rng.random(sample.n) * already, side="left")]
-    limits: Floats = np.maximum(drawn, np.nextafter(low, np.inf))
-    return limits
+    return np.maximum(drawn, np.nextafter(low, np.inf))
 
 
 _MOST_TIMES: Final = 500

@@ -67,8 +67,7 @@ def terms_of(family: Family, sample: Sample, theta: Floats, /) -> Floats:
     ends = family.density(sample.y, theta)[0] - sample.y - sample.center
     cuts = survival_where(sample.cuts > 0, family, sample.y, theta)[0]
     share = survival_where(sample.low > -np.inf, family, sample.low, theta)[0]
-    terms: Floats = np.stack([ends, cuts]) - share
-    return terms
+    return np.stack([ends, cuts]) - share
 
 
 def survival_where(chosen: NDArray[np.bool_], family: Family, y: Floats, theta: Floats) -> Floats:
