@@ -22,6 +22,7 @@ from traceana.page.blocks import Picture, Table
 from traceana.page.finding import Finding
 from traceana.page.section import Context, DataSource, Section, read_date, sections
 from traceana.report.page import Built, number_blocks, render_markdown, render_page, result_texts
+from traceana.report.papers_page import papers_page
 from traceana.report.run import build_sections
 from traceana.store import Store, Trace, open_spark, open_store, store_path
 from traceana.store.cache import code_digest, command_of
@@ -340,8 +341,6 @@ def _write_page(
         text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
         texts["index.md"] = without_controls(text)
     if "html" in forms:
-        from traceana.report.papers_page import papers_page  # noqa: PLC0415  as above
-
         if of_papers := papers_page(pictures, context):
             texts["papers.html"] = without_controls(of_papers)
         papers = "papers.html" in texts
