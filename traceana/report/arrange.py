@@ -110,10 +110,6 @@ def _split_tall(lead: tuple[Block, ...]) -> tuple[tuple[Block, ...], list[Block]
     return (*lead[:place], opened, *lead[place + 1 :]), [Gallery((others,))]
 
 
-def _capital(first: re.Match[str]) -> str:
-    return first[1].upper()
-
-
 def drop_name(content: Content, name: str, /) -> Content:
     """Return the content without the name of the only trace of a page."""
     escaped = re.escape(name)
@@ -123,7 +119,7 @@ def drop_name(content: Content, name: str, /) -> Content:
             re.compile(
                 rf"^{escaped}(?:: |, a (?=sample of ))(\w)(?=[a-z]*(?:[\s,:;]|\.?(?:\s|$)))"
             ),
-            _capital,
+            lambda first: first[1].upper(),
         ),
         (re.compile(rf"^{escaped}(?:: |, a (?=sample of ))"), lambda _: ""),
         (re.compile(rf" in {escaped}(?= \(|\.|,|$)"), lambda _: ""),
