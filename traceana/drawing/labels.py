@@ -10,21 +10,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
-from matplotlib import font_manager, rcParams
+from matplotlib import font_manager, rcParams, ticker
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.dates import AutoDateFormatter, AutoDateLocator, ConciseDateFormatter, num2date
 from matplotlib.lines import Line2D
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    Locator,
-    LogLocator,
-    MaxNLocator,
-    NullFormatter,
-    NullLocator,
-    PercentFormatter,
-)
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
@@ -125,7 +115,7 @@ def split_lines(
     return [(name_group(part.select(keys).row(0)) if keys else "", part) for part in parts]
 
 
-class Percent(PercentFormatter):
+class Percent(ticker.PercentFormatter):
     """Percent with the decimals that a tick needs: 5 %, 2.5 %; `whole` is 100 %."""
 
     def __init__(self, whole: float = 1.0) -> None:
@@ -139,7 +129,7 @@ class Percent(PercentFormatter):
 def end_of_percent(values: Iterable[float | None], /) -> float:
     """Return the end of an axis of fractions: a round number that the largest fits in, up to 1."""
     largest = max((value for value in values if value is not None), default=0.0)
-    ticks = MaxNLocator(_PERCENT_TICKS, steps=[1, 2, 5, 10]).tick_values(0, largest)
+    ticks = ticker.MaxNLocator(_PERCENT_TICKS, steps=[1, 2, 5, 10]).tick_values(0, largest)
     return min(1.0, float(ticks[-1])) if largest > 0 else 1.0
 
 
@@ -313,8 +303,8 @@ def use_log_axis(
     if has_zero:
         # linear below the least value: a 0 is half a decade away from it
         scale("symlog", linthresh=low, linscale=_ZERO_WIDTH)
-        above = LogLocator(subs=subs, numticks=most).tick_values(low, high)
-        axis.set_major_locator(FixedLocator([0, *(tick for tick in above if tick >= low)]))
+        above = ticker.LogLocator(subs=subs, numticks=most).tick_values(low, high)
+        axis.set_major_locator(ticker.FixedLocator([0, *(tick for tick in above if tick >= low)]))
         limits = (-0.6 * low, high * 1.5)
     else:
         scale("log")
@@ -322,10 +312,12 @@ def use_log_axis(
     limit(*limits)
     # between whole decades, unless there are more than a few of them, minor ticks show the scale
     few = len(subs) == 1 and high < _FEW * low and not has_zero
-    axis.set_minor_locator(LogLocator(subs=range(2, 10), numticks=12) if few else NullLocator())
-    axis.set_minor_formatter(NullFormatter())
+    axis.set_minor_locator(
+        ticker.LogLocator(subs=range(2, 10), numticks=12) if few else ticker.NullLocator()
+    )
+    axis.set_minor_formatter(ticker.NullFormatter())
     write = write or (duration if durations else _unpowered)
-    axis.set_major_formatter(FuncFormatter(lambda at, _: write(at)))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda at, _: write(at)))
     if durations:
         _mark_durations(axis, duration_ticks(low / 1.2, high * 1.2, most), has_zero=has_zero)
 
@@ -336,28 +328,28 @@ def _subs(low: float, high: float) -> tuple[float, ...]:
     return (1.0, 2.0, 5.0) if high < _SHORT_SPAN * low or decades < 1 else (1.0,)
 
 
-def _decades(low: float, high: float, subs: tuple[float, ...], most: int) -> Locator:
+def _decades(low: float, high: float, subs: tuple[float, ...], most: int) -> ticker.Locator:
     if high >= _NARROW * low:
-        return LogLocator(subs=subs, numticks=most)
-    few = MaxNLocator(most - 2, steps=[1, 2, 5, 10], min_n_ticks=1)
+        return ticker.LogLocator(subs=subs, numticks=most)
+    few = ticker.MaxNLocator(most - 2, steps=[1, 2, 5, 10], min_n_ticks=1)
     ticks = few.tick_values(low, high)
-    return FixedLocator([tick for tick in ticks if tick > 0])
+    return ticker.FixedLocator([tick for tick in ticks if tick > 0])
 
 
-class DurationLocator(FixedLocator):
+class DurationLocator(ticker.FixedLocator):
     """Ticks at round durations, which can be chosen again for other ends of the axis."""
 
     locs: NDArray[np.float64]
 
-    def between(self, low: float, high: float, /) -> FixedLocator:
+    def between(self, low: float, high: float, /) -> ticker.FixedLocator:
         """Return the ticks of an axis with these ends."""
-        return FixedLocator(duration_ticks(max(low, _LEAST_S), high, len(self.locs) + 1))
+        return ticker.FixedLocator(duration_ticks(max(low, _LEAST_S), high, len(self.locs) + 1))
 
 
 def _mark_durations(axis: Axis, ticks: Sequence[float], *, has_zero: bool) -> None:
     if len(ticks) > 1:
         axis.set_major_locator(DurationLocator([0.0, *ticks] if has_zero else ticks))
-        axis.set_minor_locator(NullLocator())
+        axis.set_minor_locator(ticker.NullLocator())
 
 
 def _unpowered(value: float) -> str:

@@ -13,16 +13,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import numpy as np
-from scipy.special import (
-    digamma,
-    expit,
-    gammaincc,
-    gammainccinv,
-    gammaln,
-    log_ndtr,
-    ndtri_exp,
-    polygamma,
-)
+from scipy import special
 
 from traceana.stats.arrays import Floats
 
@@ -88,7 +79,7 @@ def _normal_density(z: Floats) -> Terms:
 
 
 def _normal_survival(z: Floats) -> Terms:
-    log_survival = log_ndtr(-z)
+    log_survival = special.log_ndtr(-z)
     hazard = np.exp(-0.5 * z * z - 0.5 * np.log(2 * np.pi) - log_survival)
     return log_survival, -hazard, -hazard * (hazard - z)
 
@@ -104,12 +95,12 @@ def _gumbel_survival(z: Floats) -> Terms:
 
 
 def _logistic_density(z: Floats) -> Terms:
-    p = expit(z)
+    p = special.expit(z)
     return z - 2 * np.logaddexp(0, z), 1 - 2 * p, -2 * p * (1 - p)
 
 
 def _logistic_survival(z: Floats) -> Terms:
-    p = expit(z)
+    p = special.expit(z)
     return -np.logaddexp(0, z), -p, -p * (1 - p)
 
 
@@ -120,7 +111,7 @@ def _exponential(function: Standard, y: Floats, theta: Floats) -> Terms:
 
 def _lomax_density(y: Floats, theta: Floats) -> Terms:
     shape, u = np.exp(theta[1]), y - theta[0]
-    longer, p = shape * np.logaddexp(0, u), expit(u)
+    longer, p = shape * np.logaddexp(0, u), special.expit(u)
     return (
         theta[1] + u - longer * (1 + 1 / shape),
         np.stack([(shape + 1) * p - 1, 1 - longer]),
@@ -130,7 +121,7 @@ def _lomax_density(y: Floats, theta: Floats) -> Terms:
 
 def _lomax_survival(y: Floats, theta: Floats) -> Terms:
     shape, u = np.exp(theta[1]), y - theta[0]
-    longer, p = shape * np.logaddexp(0, u), expit(u)
+    longer, p = shape * np.logaddexp(0, u), special.expit(u)
     return (
         -longer,
         np.stack([shape * p, -longer]),
@@ -141,11 +132,11 @@ def _lomax_survival(y: Floats, theta: Floats) -> Terms:
 def _gamma_density(y: Floats, theta: Floats) -> Terms:
     shape, u = np.exp(theta[1]), y - theta[0]
     e = np.exp(u)
-    of_shape = shape * (u - digamma(shape))
+    of_shape = shape * (u - special.digamma(shape))
     return (
-        shape * u - e - gammaln(shape),
+        shape * u - e - special.gammaln(shape),
         np.stack([e - shape, of_shape]),
-        np.stack([-e, np.full_like(u, -shape), of_shape - shape**2 * polygamma(1, shape)]),
+        np.stack([-e, np.full_like(u, -shape), of_shape - shape**2 * special.polygamma(1, shape)]),
     )
 
 
@@ -157,7 +148,7 @@ def _gamma_survival(y: Floats, theta: Floats) -> Terms:
         shape = float(np.exp(theta[1] + step))
         value = log_gammaincc(shape, x)
         values.append(value)
-        hazards.append(np.exp(shape * u - x - gammaln(shape) - value))
+        hazards.append(np.exp(shape * u - x - special.gammaln(shape) - value))
     (below, value, above), (hazard_below, hazard, hazard_above) = values, hazards
     return (
         value,
@@ -174,7 +165,7 @@ def _gamma_survival(y: Floats, theta: Floats) -> Terms:
 
 def log_gammaincc(shape: float, x: Floats, /) -> Floats:
     """Logarithm of the regularised upper incomplete gamma function, far into the tail too."""
-    upper = gammaincc(shape, x)
+    upper = special.gammaincc(shape, x)
     tiny = upper < 1e-200
     result: Floats = np.log(np.where(tiny, 1.0, upper))
     if tiny.any():
@@ -183,7 +174,7 @@ def log_gammaincc(shape: float, x: Floats, /) -> Floats:
         for level in range(60, 0, -1):
             fraction = level * (shape - level) / (far + 2 * level + 1 - shape + fraction)
         result[tiny] = (
-            shape * np.log(far) - far - gammaln(shape) - np.log(far + 1 - shape + fraction)
+            shape * np.log(far) - far - special.gammaln(shape) - np.log(far + 1 - shape + fraction)
         )
     return result
 
@@ -191,7 +182,7 @@ def log_gammaincc(shape: float, x: Floats, /) -> Floats:
 def _gamma_start(mean: float, std: float) -> tuple[float, float]:
     # the variance of ln x is trigamma(shape), near 1 / shape + 1 / (2 shape^2)
     shape = (1 + np.sqrt(1 + 2 * std**2)) / (2 * std**2)
-    return mean - float(digamma(shape)), float(np.log(shape))
+    return mean - float(special.digamma(shape)), float(np.log(shape))
 
 
 FAMILIES: Final = {
@@ -200,7 +191,7 @@ FAMILIES: Final = {
         _location_width(
             "lognormal",
             ("mu", "sigma"),
-            (_normal_density, _normal_survival, lambda logs: -ndtri_exp(logs)),
+            (_normal_density, _normal_survival, lambda logs: -special.ndtri_exp(logs)),
             (0.0, 1.0),
             1,
         ),
@@ -209,7 +200,9 @@ FAMILIES: Final = {
             ("scale", "shape"),
             _gamma_density,
             _gamma_survival,
-            lambda logs, theta: theta[0] + np.log(gammainccinv(np.exp(theta[1]), np.exp(logs))),
+            lambda logs, theta: (
+                theta[0] + np.log(special.gammainccinv(np.exp(theta[1]), np.exp(logs)))
+            ),
             _gamma_start,
         ),
         _location_width(
