@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,6 +134,17 @@ def test_a_file_in_the_folders_place_is_one_line(tmp_path: Path) -> None:
         write_sample(tmp_path / "sample")
     with pytest.raises(TraceanaError, match=r"cannot be written to .*: Not a directory"):
         write_sample(tmp_path / "sample" / "below")
+
+
+def test_a_full_disk_is_one_short_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise shutil.Error(
+            [("/from/a.csv", "/to/a.csv", "[Errno 28] No space left on device")] * 99
+        )
+
+    monkeypatch.setattr(shutil, "copytree", fail)
+    with pytest.raises(TraceanaError, match=r"cannot be written to .*; is the disk full\?$"):
+        traceana.write_sample(tmp_path / "sample")
 
 
 def test_an_earlier_sample_is_replaced(tmp_path: Path) -> None:

@@ -57,9 +57,9 @@ def write_sample(to: str | Path, /, *, traces: str | Sequence[str] | None = None
                 shutil.rmtree(folder / trace, ignore_errors=True)
                 shutil.copytree(data / trace, folder / trace)
         except OSError as error:
-            raise DataError(
-                f"the sample cannot be written to {folder}: {error.strerror or error}"
-            ) from error
+            # shutil.Error lists every file that could not be copied
+            reason = error.strerror or "not all files could be copied; is the disk full?"
+            raise DataError(f"the sample cannot be written to {folder}: {reason}") from error
     return folder
 
 
