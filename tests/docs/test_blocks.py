@@ -21,8 +21,9 @@ from traceana.drawing import registry
 from traceana.figures import figures
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [page for part in ("tutorials", "how-to", "explanation") for page in
-         sorted((DOCS / part).glob("*.md")) if page.name != "add-an-analysis.md"]  # fmt: skip
+PAGES = [DOCS / "index.md"] + [
+    page for part in ("tutorials", "how-to", "explanation") for page in
+    sorted((DOCS / part).glob("*.md")) if page.name != "add-an-analysis.md"]  # fmt: skip
 """The page left out has a test that adds its files to a copy of the package."""
 NOT_RUN = {
     "pip install": "network",
