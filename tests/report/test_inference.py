@@ -312,7 +312,7 @@ def test_negligible_correlations_of_unequal_sign_do_not_contradict(r: float, sta
         level=pl.lit("row"), n=40_000, pvalue_adjusted=1e-4, r_without=0.0,
         n_carrying=pl.lit(None, pl.Int64),
     )  # fmt: skip
-    assert len(contradictions(rows, "Our jobs")) == stated
+    assert len(contradictions(rows)) == stated
 
 
 @pytest.mark.parametrize(

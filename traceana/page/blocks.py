@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from traceana.page.finding import Finding
@@ -207,6 +207,16 @@ class Content:
 
     further: tuple[str, ...] = ()
     """Findings beyond those displayed at first; they are ranked with the others."""
+
+    def of(self, name: str, /) -> Content:
+        """Return the content of one trace among others: its name precedes every finding."""
+        findings, further = (
+            tuple(
+                one.of(name) if isinstance(one, Finding) else f"{name}: {one}" for one in findings
+            )
+            for findings in (self.findings, self.further)
+        )
+        return replace(self, findings=findings, further=further)
 
     @property
     def every_finding(self) -> tuple[str, ...]:

@@ -95,6 +95,10 @@ class Finding(str):
         """Whether it may be a main result or an alert: it states an effect that the data decide."""
         return self.is_decided and not self.is_description
 
+    def of(self, name: str, /) -> Finding:
+        """Return the finding of one trace among others: its name, a colon and the words."""
+        return self.reword(lambda words: f"{name}: {words}" if words else "")
+
     def reword(self, change: Callable[[str], str], /) -> Finding:
         """Return the finding with changed words."""
         made = Finding(change(self))

@@ -212,7 +212,7 @@ def state_correlations(
     units = ""
     if cohort.cluster is not None:
         units = f", {cohort.name_units(max(table['n_clusters'].drop_nulls(), default=0))}"
-    first = f"{cohort.title}: {who} that request more {name} {answer}{when}"
+    first = f"{who} that request more {name} {answer}{when}"
     sentences = [
         f"{first} (Spearman's {numbers}; n = {rows}{units})",
         *(f"With more {name} they {answer} ({numbers})" for _, _, name, answer, numbers in others),
@@ -318,7 +318,8 @@ def _cohort(cohort: Cohort) -> Content:
         untested = not ranks["pvalue_adjusted"].count()
         first = Finding(findings[0], heading=heading, is_null=is_weak, is_description=untested)
         findings = (first, *findings[1:])
-    return Content((*findings, *contradictions(table, cohort.title)), blocks, lead, _LIMITATIONS)
+    findings += contradictions(table)
+    return Content(findings, blocks, lead, _LIMITATIONS).of(cohort.title)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -343,13 +344,13 @@ def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, str, float]:
     if rows.is_empty():
         return "", "", 0.0
     if clear.is_empty():
-        return f"{cohort.title}: no clear correlation of runtime with a requested resource", "", 0.0
+        return "no clear correlation of runtime with a requested resource", "", 0.0
     order = [pl.col("outcome") == "success", pl.col("r").abs()]
     row = clear.sort(order, descending=True).row(0, named=True)
     longer = "longer" if row["r"] > 0 else "shorter"
     feature = requested(str(row["feature"]))
     what = f"{_ended(cohort, row['outcome'])} that request more {feature} run {longer}"
-    return f"{cohort.title}: {what} (rho {correlation(row['r'])})", row["outcome"], row["r"]
+    return f"{what} (rho {correlation(row['r'])})", row["outcome"], row["r"]
 
 
 def _ended(cohort: Cohort, outcome: str) -> str:
@@ -425,7 +426,7 @@ def _views(cohort: Cohort, both: pl.DataFrame) -> Gallery:
     return small_multiples(panels, key=f"against-{cohort.trace.id}", about=about, columns=4)
 
 
-def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:
+def contradictions(table: pl.DataFrame, /) -> tuple[str, ...]:
     """State every Pearson's r over rows that few rows carry or that ranks contradict."""
     rows = table.filter(level="row").drop_nulls("r")
     both = rows.filter(method="pearson").join(
@@ -448,7 +449,7 @@ def contradictions(table: pl.DataFrame, title: str, /) -> tuple[str, ...]:
             text += f", r without {row['n_carrying']:,} rows {correlation(row['r_without'])}"
         stated.append(text)
     what = "Pearson's r rests on few rows or contradicts ranks"
-    return (f"{title}: {what}. {'. '.join(stated)}.",)
+    return (f"{what}. {'. '.join(stated)}.",)
 
 
 SECTION = Section(

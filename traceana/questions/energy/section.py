@@ -102,7 +102,7 @@ def _trace(trace: Trace) -> Content:
         by_choice["energy"].filter(gpu=gpu), SavingsByChoice, caption=caption, columns=_LEAD
     )
     lead: tuple[Block, ...] = (*([Gallery(tuple(pictures))] if pictures else []), table)
-    return Content(tuple(_findings(saved, gpu, title)), tuple(blocks), lead, _LIMITATIONS)
+    return Content(_findings(saved, gpu), tuple(blocks), lead, _LIMITATIONS).of(title)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -165,13 +165,13 @@ def _draw_savings(savings: pl.DataFrame, trace: Trace) -> list[Drawing]:
     return [drawing("energy-saved", both, trace, f"saved-{trace.id}", about)]
 
 
-def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
+def _findings(savings: pl.DataFrame, gpu: str) -> tuple[str, ...]:
     """State the held-out savings, and those measured on the runs that chose."""
     both = savings.filter(objective="energy", choice="both").drop_nulls("ratio")
     both = both.with_columns(saved=1 - pl.col("ratio"), held_out=1 - pl.col("ratio_held_out"))
     on_gpu = both.filter(gpu=gpu)
     if on_gpu.is_empty():
-        return []
+        return ()
 
     def span(rows: pl.DataFrame, column: str) -> str:
         ordered = rows[column].drop_nulls().sort()
@@ -182,11 +182,11 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
     others = f"; on all {gpus} GPUs {span(both, 'saved')}" if gpus > 1 else ""
     held = on_gpu.drop_nulls("held_out").sort("held_out")
     spanned = span(on_gpu, "held_out" if held.height else "saved")
-    heading = f"{title}: a better batch size and power limit save {spanned} of the energy"
+    heading = f"a better batch size and power limit save {spanned} of the energy"
     optimistic = f"{span(on_gpu, 'saved')} of the energy of the default on {gpu}{others}"
     if held.is_empty():
-        text = f"{title}: the best batch size and power limit together save {optimistic}"
-        return [Finding(f"{text} (measured on the runs that chose them).", heading=heading)]
+        text = f"the best batch size and power limit together save {optimistic}"
+        return (Finding(f"{text} (measured on the runs that chose them).", heading=heading),)
     ends: list[str] = []
     for row in pl.concat([held.head(1), held.tail(1)]).unique().sort("held_out").rows(named=True):
         of = "" if ends else " of the default's energy"
@@ -195,11 +195,11 @@ def _findings(savings: pl.DataFrame, gpu: str, title: str) -> list[str]:
             end += f" (95 % CI {fraction_range(1 - row['ci_high'], 1 - row['ci_low'])})"
         ends.append(end)
     first = (
-        f"{title}: held out on {gpu}, the best batch size and power limit save {' to '.join(ends)} "
+        f"held out on {gpu}, the best batch size and power limit save {' to '.join(ends)} "
         f"(n = {plural(held.height, 'data set')})."
     )
-    second = f"{title}: measured on the runs that chose them, they save {optimistic}, which is "
-    return [Finding(first, heading=heading), f"{second}optimistic."]
+    second = f"measured on the runs that chose them, they save {optimistic}, which is "
+    return (Finding(first, heading=heading), f"{second}optimistic.")
 
 
 def _tables(trace: Trace, gpu: str, dataset: str, energy: pl.DataFrame) -> list[Block]:

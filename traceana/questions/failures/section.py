@@ -206,8 +206,8 @@ def _build(cohort: Cohort) -> Content:
         findings.append(correlated)
         blocks += [*(table for table, *_ in further), *more, *rate_tables(cohort)]
         lead.append(rates)
-    findings = [finding for finding in findings if finding]
-    return Content(tuple(findings), tuple(blocks), tuple(lead), _LIMITATIONS)
+    found = tuple(filter(None, findings))
+    return Content(found, tuple(blocks), tuple(lead), _LIMITATIONS).of(cohort.title)
 
 
 def _figures(cohort: Cohort, groupings: Sequence[Outcomes]) -> tuple[Picture | Drawing, ...]:

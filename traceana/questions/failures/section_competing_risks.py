@@ -127,7 +127,8 @@ def _build(cohort: Cohort) -> Content:
     )
     about = Text(running, (*cohort.definitions, cohort.independence))
     lead = (figure, _incidence(risks, what, cohort))
-    return Content(_findings(risks, cohort), (about, *tables), lead, _LIMITATIONS)
+    content = Content(_findings(risks, cohort), (about, *tables), lead, _LIMITATIONS)
+    return content.of(cohort.title)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -200,7 +201,7 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
     why = failed.filter(pl.col("note").str.starts_with("biased: "))["note"]
     if not why.is_empty():
         finding = (
-            f"{cohort.title}: curves of failure are biased, so groups are not compared: "
+            f"curves of failure are biased, so groups are not compared: "
             f"{why[0].removeprefix('biased: ')}. Read the failure rates instead."
         )
         return (finding,)
@@ -222,7 +223,7 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         f"{second[by]} {cohort.noun} fail within {duration(_DAY_S)}"
     )
     finding = (
-        f"{cohort.title}: {compared}: a difference of {difference:.1f} percentage points "
+        f"{compared}: a difference of {difference:.1f} percentage points "
         f"(95 % CI {low:.1f} to {high:.1f}){verdict}"
     )
     if equal:  # in the same sentence, which may be all that is read
@@ -235,8 +236,7 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
             f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed "
             f"{cohort.noun} have no runtime and are excluded."
         )
-    heading = f"{cohort.title}: {compared}"
-    return (Finding(finding, heading=heading, is_null=low < 0 < high),)
+    return (Finding(finding, heading=compared, is_null=low < 0 < high),)
 
 
 def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tuple[str, str]:
@@ -266,7 +266,7 @@ def _of_all(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[Finding, ..
         for row in rows.drop_nulls(["ci_low", "ci_high"]).to_dicts()
     ]
     n = f"n = {incidence.groups['n'][0]:,}"
-    heading = f"{cohort.title}: within {duration(_DAY_S)} of runtime, {listed(parts)}"
+    heading = f"within {duration(_DAY_S)} of runtime, {listed(parts)}"
     interval = f"95 % CI: {', '.join(limits)}; " if limits else ""
     text = f"{heading} (cumulative incidence; {interval}{n})."
     return (Finding(text, heading=heading, is_description=True),)

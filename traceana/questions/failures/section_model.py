@@ -77,30 +77,30 @@ def findings_of(cohort: Cohort, outcomes: Outcomes, tests: pl.DataFrame, /) -> l
             named = [_rate(row, by, cohort) for row in _largest(outcomes.rates, by)]
             ratio_of_rates = _ratio_of_rates(outcomes.rates, by, cohort)
             rates = f"{'. '.join(named)}.{ratio_of_rates}{_standardized(outcomes, outcomes.rates)}"
-            findings.append(f"{cohort.title}: failure rate of {cohort.noun}. {rates}")
+            findings.append(f"failure rate of {cohort.noun}. {rates}")
         else:
             named = [incidence_of(row, by) for row in _largest(outcomes.horizon, by)]
             ratio_of_rates, what = "", f"fraction of {cohort.noun} that {cohort.counted}"
             equal = _standardized(outcomes, outcomes.horizon)
-            findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.{equal}")
+            findings.append(f"{what}. {'. '.join(named)}.{equal}")
         # Cohen's limits call rates negligible whose odds are not: the model has those
         verdict = test["conclusion"]
         decided = ratio_of_rates or (
             _odds(cohort).filter(pl.col("pvalue_adjusted") < _ALPHA, feature=key_heading(by)).height
         )
         if verdict != NEGLIGIBLE and not (decided and verdict == INCONCLUSIVE):
-            findings += _tested(cohort, what, group, test)
+            findings += _tested(what, group, test)
     if outcomes.horizon is not None:
         named = [_median(row, by, cohort) for row in _largest(outcomes.runtimes.groups, by)]
         what = f"median runtime of {cohort.noun} until any end (Kaplan-Meier)"
-        findings.append(f"{cohort.title}: {what}. {'. '.join(named)}.")
+        findings.append(f"{what}. {'. '.join(named)}.")
     for status in outcomes.comparisons:
         test = rows[f"runtime of {status} {cohort.noun} by {group}"]
         table = outcomes.runtimes.groups.filter(pl.col("status") == status)
         named = [_median(row, by, cohort) for row in _largest(table, by)]
         what = f"runtime of {status} {cohort.noun}"
-        findings += _tested(cohort, what, group, test)
-        findings.append(f"{cohort.title}: median {what}. {'. '.join(named)}.")
+        findings += _tested(what, group, test)
+        findings.append(f"median {what}. {'. '.join(named)}.")
     return findings
 
 
@@ -119,17 +119,15 @@ def state_overall(cohort: Cohort, /) -> str:
     )
     if not result.is_censored or result.incidence is None:
         failed = share(row["rate"]) if row["failures"] else "none"
-        heading = f"{cohort.title}: {failed} of the {cohort.noun} failed"
-        return Finding(f"{cohort.title}: {rate}", heading=heading, is_null=not row["failures"])
+        heading = f"{failed} of the {cohort.noun} failed"
+        return Finding(rate, heading=heading, is_null=not row["failures"])
     by = result.incidence
     within = f"failed within {duration(by['horizon_s'])}"
     failed = share(by["fraction"]) if by["fraction"] else "none"
-    return Finding(
-        f"{cohort.title}: {failed} of the {cohort.noun} {within} of runtime "
-        f"(cumulative incidence; {interval(by, fraction_range)}n = {by['n']:,}). {rate}",
-        heading=f"{cohort.title}: {failed} of the {cohort.noun} {within} of runtime",
-        is_null=not by["fraction"],
-    )
+    heading = f"{failed} of the {cohort.noun} {within} of runtime"
+    limits = f"{interval(by, fraction_range)}n = {by['n']:,}"
+    text = f"{heading} (cumulative incidence; {limits}). {rate}"
+    return Finding(text, heading=heading, is_null=not by["fraction"])
 
 
 def _largest(groups: pl.DataFrame, by: str) -> list[dict[str, Any]]:
@@ -183,7 +181,7 @@ def _opposite(cohort: Cohort, by: str, pair: set[str]) -> str:
     return f", but less often with equal {listed(others)}" if reversed_ else ""
 
 
-def _tested(cohort: Cohort, what: str, group: str, test: dict[str, Any]) -> list[str]:
+def _tested(what: str, group: str, test: dict[str, Any]) -> list[str]:
     """Return what a test concludes about other users or another period; nothing without a test."""
     if test["effect"] is None or test["pvalue_adjusted"] is None:
         return []
@@ -197,7 +195,7 @@ def _tested(cohort: Cohort, what: str, group: str, test: dict[str, Any]) -> list
         differs = f"does not differ significantly by {group}. The effect is"
     elif verdict == NEGLIGIBLE:
         differs, verdict = "differs negligibly or not at all", f"by {group}"
-    return [f"{cohort.title}: the {what} {differs} {verdict} {size}."]
+    return [f"the {what} {differs} {verdict} {size}."]
 
 
 def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
@@ -347,7 +345,8 @@ def _build(cohort: Cohort) -> Content:
         f"never failed. {cohort.title}"
     )
     blocks.append(result_table(model.fit, ModelFit, caption=caption, folded=True))
-    return Content(_findings(model, cohort), tuple(blocks), tuple(lead), _LIMITATIONS)
+    content = Content(_findings(model, cohort), tuple(blocks), tuple(lead), _LIMITATIONS)
+    return content.of(cohort.title)
 
 
 def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
@@ -393,7 +392,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     only_together = clear.is_empty() and len(blocks) > 0
     stated = (together, of_model) if only_together else (of_model, together)
     said = (*reversed_, *stated, *more, other, f"{fitted}.")
-    first, *others = [f"{cohort.title}: {part}" for part in said if part]
+    first, *others = filter(None, said)
     certainty: Certainty = "estimated"
     concerned = 0
     if opposite.height:
@@ -407,7 +406,6 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     else:
         row = clear.row(0, named=True)
         heading = f"{_name(row)}: the odds of failure are {_times(row['odds_ratio'])} as high"
-    heading = f"{cohort.title}: {heading}"
     lead = Finding(
         first,
         heading=heading,

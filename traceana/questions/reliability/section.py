@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceana.page.blocks import Block, Content, Gallery, Table, drawing, join_parts, result_table
-from traceana.page.finding import Finding
+from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
 from traceana.questions.reliability.jobs import (
     NEEDS,
@@ -110,12 +110,13 @@ def _trace(trace: Trace) -> Content:
             blocks.append(result_table(frame, table, caption=caption, headings=machine))
     findings = (
         _together(trace, result.window_s),
-        _rate(result, title),
-        _offenders(result, title),
+        _rate(result),
+        _offenders(result),
         *_trends(trace, by, result.window_s),
-        _job(jobs.intervals, total, title),
+        _job(jobs.intervals, total),
     )
-    return Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS)
+    content = Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS)
+    return content.of(title)
 
 
 def _together(trace: Trace, window_s: tuple[float, float]) -> Finding | None:
@@ -137,7 +138,7 @@ def _together(trace: Trace, window_s: tuple[float, float]) -> Finding | None:
     )
     then = "; an outage begins then" if is_outage else ""  # which has an alert
     return Finding(
-        f"{trace.label}: {what} (mean: {three_digits(rate)} an hour){then}.",
+        f"{what} (mean: {three_digits(rate)} an hour){then}.",
         effect=n / len(starts),
         n=len(starts),
         cost_jobs=n,
@@ -163,10 +164,11 @@ def _rates(result: ReliabilityResult, by: str, title: str) -> Table:
     )
 
 
-def _rate(result: ReliabilityResult, title: str) -> str:
+def _rate(result: ReliabilityResult) -> str:
     row = result.overall.row(0, named=True)
+    heading = f"{three_digits(row['rate'])} faults per 1,000 node-days"
     text = (
-        f"{title}: {three_digits(row['rate'])} faults per 1,000 node-days (95 % CI for another "
+        f"{heading} (95 % CI for another "
         f"such period {three_digits_range(row['ci_low'], row['ci_high'])}; n = "
         f"{plural(row['n'], 'fault')} of {plural(result.total_machines, 'machine')} in "
         f"{duration(result.window_s[1] - result.window_s[0])})"
@@ -179,15 +181,11 @@ def _rate(result: ReliabilityResult, title: str) -> str:
         median = "" if row["median_s"] is None else f" (median {duration(row['median_s'])})"
         text += f"; a repair takes {duration(row['mttr_s'])} on average{median}"
     vague = row["ci_low"] is not None and row["ci_high"] > _VAGUE * row["ci_low"]
-    return Finding(
-        f"{text}.",
-        certainty="cannot tell" if vague else "estimated",
-        heading=f"{title}: {three_digits(row['rate'])} faults per 1,000 node-days",
-        is_description=True,
-    )
+    certainty: Certainty = "cannot tell" if vague else "estimated"
+    return Finding(f"{text}.", certainty=certainty, heading=heading, is_description=True)
 
 
-def _offenders(result: ReliabilityResult, title: str) -> str:
+def _offenders(result: ReliabilityResult) -> str:
     """State which machines fail more often than chance explains, and how faults cluster."""
     worst = result.offenders
     machine, alert, excess, name = result.machines.columns[0], "", 0.0, ""
@@ -197,19 +195,17 @@ def _offenders(result: ReliabilityResult, title: str) -> str:
         names += [f"{worst.height - _NAMED} others"] if worst.height > _NAMED else []
         verb = "fail" if worst.height > 1 else "fails"
         text = (
-            f"{title}: {plural(worst.height, 'machine')} {verb} more often than chance explains, "
+            f"{plural(worst.height, 'machine')} {verb} more often than chance explains, "
             f"with number of faults: {listed(names)}; {expected} are expected (adjusted "
             f"{p_equals(worst['pvalue_adjusted'][-1])})"
         )
         row = worst.row(0, named=True)
         excess, name = row["n"] - row["expected"], str(row[machine])
         if row["pvalue_adjusted"] < _ALARMING:
-            alert = (
-                f"{title}: machine {name}: {plural(row['n'], 'fault')}, "
-                f"{three_digits(row['expected'])} expected"
-            )
+            faults = plural(row["n"], "fault")
+            alert = f"machine {name}: {faults}, {three_digits(row['expected'])} expected"
     else:
-        text = f"{title}: no machine has more faults than chance explains (adjusted p above 0.05)"
+        text = "no machine has more faults than chance explains (adjusted p above 0.05)"
     clustered = [
         f"{three_digits(row['dispersion'])} times over {row['across']} ({p_equals(row['pvalue'])})"
         for row in result.dispersion.drop_nulls("dispersion").iter_rows(named=True)
@@ -228,7 +224,7 @@ def _trends(trace: Trace, by: str, window_s: tuple[float, float]) -> Iterator[Fi
         first, middle, last = row["first"], row["middle"], row["last"]
         of = f" of class {row['class']}" * bool(row["class"])
         verb = "rise" if last > first else "fall"
-        what = f"{trace.label}: faults{of} {verb} from {first:,} to {last:,}"
+        what = f"faults{of} {verb} from {first:,} to {last:,}"
         yield Finding(
             f"{what} between the first and the last third of the window ({middle:,} in the second; "
             f"slope over days: adjusted {p_equals(row['pvalue'])}).",
@@ -241,13 +237,13 @@ def _trends(trace: Trace, by: str, window_s: tuple[float, float]) -> Iterator[Fi
         )
 
 
-def _job(intervals: pl.DataFrame, total: int, title: str) -> str:
+def _job(intervals: pl.DataFrame, total: int) -> str:
     row = intervals.row(-1, named=True)
     if row["observed_s"] is None:
         return ""
     low, high = row["observed_ci_low_s"], row["observed_ci_high_s"]
     return (
-        f"{title}: a job on all {total:,} machines would fail every {duration(row['observed_s'])} "
+        f"a job on all {total:,} machines would fail every {duration(row['observed_s'])} "
         f"(95 % CI {duration_range(low, high)}), and every {duration(row['mean_s'])} if faults "
         "were independent."
     )

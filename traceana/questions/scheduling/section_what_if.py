@@ -121,7 +121,7 @@ def _trace(trace: Trace) -> Content:
                 result_table(met, ScheduleGroups, caption=caption, columns=_MET, folded=True),
             ]
             findings.append(_of_deadlines(trace, met))
-    return Content(tuple(findings), tuple(blocks), lead=tuple(lead))
+    return Content(tuple(findings), tuple(blocks), lead=tuple(lead)).of(trace.label)
 
 
 def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
@@ -156,9 +156,7 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     heading = _heading(closest, shown)
     if not explained:
         heading = "the number of GPUs explains little of the waits"
-    return Finding(
-        f"{trace.label}: {text}", heading=f"{trace.label}: {heading}", certainty="estimated"
-    )
+    return Finding(text, heading=heading, certainty="estimated")
 
 
 def _simulated(shown: dict[str, str], is_waiting: bool, how: str) -> str:
@@ -194,20 +192,20 @@ def _untold(trace: Trace, waits: pl.DataFrame, of: dict[str, float]) -> Finding 
     """Return why the log cannot tell how waits would change, where none waits for GPUs."""
     if "recorded" not in of and set(waits["capacity"].drop_nulls()) >= {OWN[-1]}:
         text = (
-            f"{trace.label}: the log has neither start times nor the number of GPUs, so it cannot "
+            f"the log has neither start times nor the number of GPUs, so it cannot "
             f"tell how long jobs wait; `traceana simulate schedule {trace.id} --gpus N` simulates "
             "their waits on N GPUs."
         )
-        heading = f"{trace.label}: waits need start times or the number of GPUs"
+        heading = "waits need start times or the number of GPUs"
         return Finding(text, heading=heading, certainty="cannot tell")
     if of.get("recorded") and (idle := unused(waits)):
         n = waits.filter(pl.col("policy") == "recorded")["jobs"].sum()
         text = (
-            f"{trace.label}: GPU jobs waited {duration(of['recorded'])} on average "
+            f"GPU jobs waited {duration(of['recorded'])} on average "
             f"(n = {n:,}), but {idle}. The log cannot tell whether more GPUs or another policy "
             "would shorten their waits."
         )
-        heading = f"{trace.label}: its jobs do not fill the GPUs, so waits have other causes"
+        heading = "its jobs do not fill the GPUs, so waits have other causes"
         return Finding(text, heading=heading, certainty="cannot tell")
     return None
 
@@ -217,9 +215,7 @@ def _of_deadlines(trace: Trace, met: pl.DataFrame) -> str:
     of = met.group_by("policy", maintain_order=True).agg(weighted).sort("fraction_met")
     (best, most), (worst, least) = of.row(-1), of.row(0)
     n = met.filter(policy=best)["n_deadlines"].sum()
-    met_by = (
-        f"{trace.label}: policy {best} meets {share(most)} of the deadlines, {worst} {share(least)}"
-    )
+    met_by = f"policy {best} meets {share(most)} of the deadlines, {worst} {share(least)}"
     generated = trace.manifest.tables["training_plans"].generated
     drawn = "; the deadlines were drawn at random" * generated
     return Finding(f"{met_by} (simulated{drawn}; n = {n:,}).", heading=met_by)

@@ -94,7 +94,7 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    found, title = trace.once(trends_of), trace.label
+    found = trace.once(trends_of)
     panels = []
     for name in (name for name in _PANELS if found.trends[name].sum()):
         look: dict[str, Any] = {"measure": name, "timezone": found.timezone}
@@ -111,13 +111,13 @@ def _trace(trace: Trace) -> Content:
     names = [word for name, word in _COMPARABLE.items() if trace.has("jobs", (name,))]
     strata = listed([*names, "size"])
     findings = [
-        *(_outage(row, title) for row in found.outages.iter_rows(named=True)),
-        *(_outage(row, title) for row in found.of_types.iter_rows(named=True)),
-        *(_idle(row, title) for row in found.idle_nodes.iter_rows(named=True)),
-        *(_change(row, title, strata) for row in found.changes.iter_rows(named=True)),
+        *map(_outage, found.outages.rows(named=True)),
+        *map(_outage, found.of_types.rows(named=True)),
+        *map(_idle, found.idle_nodes.rows(named=True)),
+        *(_change(row, strata) for row in found.changes.iter_rows(named=True)),
     ]
-    findings = findings or [_none(found, title)]
-    findings += _drifts(found, title)
+    findings = findings or [_none(found)]
+    findings += _drifts(found)
     is_of_one = count_users(trace) == 1
     others = " The log has one user; the jobs of others are not in it." * is_of_one
     certainty: Certainty = "cannot tell" if is_of_one else "exact"
@@ -125,19 +125,19 @@ def _trace(trace: Trace) -> Content:
         text, heading, whole = _allocated(found.capacity, found.capacity_source)
         findings.append(
             Finding(
-                f"{title}: {text}{others}",
+                f"{text}{others}",
                 effect=whole["allocated"],
                 cost_gpu_h=whole["gpu_hours"] * (whole["idle"] or 0),
-                heading=f"{title}: {heading}",
+                heading=heading,
                 certainty=certainty,
             )
         )
     if found.cpus is not None:
         cpus, allocated, source = found.cpus
         text = f"{share(allocated)} of {plain(cpus)} CPUs ({source}) were allocated in the mean"
-        findings.append(Finding(f"{title}: {text}.{others}", effect=allocated, certainty=certainty))
+        findings.append(Finding(f"{text}.{others}", effect=allocated, certainty=certainty))
     blocks = tuple(_blocks(found, trace))
-    return Content(tuple(findings), blocks, (gallery,), _LIMITATIONS)
+    return Content(tuple(findings), blocks, (gallery,), _LIMITATIONS).of(trace.label)
 
 
 def _blocks(found: Found, trace: Trace) -> Iterator[Block]:
@@ -234,7 +234,7 @@ def _allocated(capacity: pl.DataFrame, source: str) -> tuple[str, str, dict[str,
     return text, heading, of_all
 
 
-def _drifts(found: Found, title: str) -> Iterator[Finding]:
+def _drifts(found: Found) -> Iterator[Finding]:
     """State the drifts that differ from none, where intervals hold their level."""
     rows = found.drift
     clear = rows.filter(pl.col("pvalue") * rows.height < _ALPHA, pl.col("note").is_null())
@@ -247,7 +247,7 @@ def _drifts(found: Found, title: str) -> Iterator[Finding]:
         if row["measure"] == "demand":
             is_sure = row["pvalue"] * rows.height < _CERTAIN
             of_all, (times, cost) = " of its mean", _growth(found, row) if is_sure else ("", 0.0)
-        what = f"{title}: the {_WORDS[row['measure']]} {verb}"
+        what = f"the {_WORDS[row['measure']]} {verb}"
         yield Finding(
             f"{what} by {change} {unit}{of_all} per week (95 % CI {low} to {high}; "
             f"n = {row['n']:,} {'days' if row['measure'] == 'demand' else 'jobs'}){times}.",
@@ -275,10 +275,10 @@ def _growth(found: Found, row: dict[str, Any]) -> tuple[str, float]:
     return text, float(table["gpu_hours"].sum() or 0) * abs(half * row["per_week"])
 
 
-def _none(trends_table: Found, title: str) -> Finding:
+def _none(trends_table: Found) -> Finding:
     rows = trends_table.trends
     if rows["end_s"][-1] - rows["start_s"][0] < FEWEST_DAYS * DAY_S:
-        short = f"{title}: shorter than {FEWEST_DAYS} days, so changes of level are not tested"
+        short = f"shorter than {FEWEST_DAYS} days, so changes of level are not tested"
         return Finding(f"{short}.", certainty="cannot tell", heading=short)
     measures = trends_table.drift["measure"].unique(maintain_order=True)
     of_levels = f" and no change of level ({', '.join(measures)})" if measures.len() else ""
@@ -288,26 +288,26 @@ def _none(trends_table: Found, title: str) -> Finding:
         for row in trends_table.longest.iter_rows(named=True)
     )
     return Finding(
-        f"{title}: no outage{of_levels} is found in "
+        f"no outage{of_levels} is found in "
         f"{plural(rows.height, 'period')} ({rows['period'][0]} to {rows['period'][-1]}; "
         f"{int(rows['jobs'].sum()):,} jobs).{longest}",
         certainty="cannot tell",
-        heading=f"{title}: no outage{of_levels.partition(' (')[0]} is found",
+        heading=f"no outage{of_levels.partition(' (')[0]} is found",
     )
 
 
-def _outage(row: dict[str, Any], title: str) -> Finding:
+def _outage(row: dict[str, Any]) -> Finding:
     on = f" on {row['gpu_type']}" if row.get("gpu_type") else ""
     text = f"no job ran{on} from {row['begin']} for {_hours(row['duration_s'])}"
     lost = row["gpu_hours_lost"] or 0.0
     cost = f", {three_digits(lost)} GPU-hours at the usual demand" if lost else ""
     return Finding(
-        f"{title}: {text}{cost}.",
+        f"{text}{cost}.",
         effect=row["duration_s"],
         cost_gpu_h=lost,
         cost_jobs=row["jobs_lost"],
-        alert=f"{title}: outage: {text}",
-        heading=f"{title}: {text}",
+        alert=f"outage: {text}",
+        heading=text,
     )
 
 
@@ -315,7 +315,7 @@ def _hours(lasted_s: float) -> str:
     return f"{lasted_s / 3600:.0f} h" if lasted_s >= 10 * 3600 else duration(lasted_s)
 
 
-def _idle(row: dict[str, Any], title: str) -> Finding:
+def _idle(row: dict[str, Any]) -> Finding:
     names = row["nodes"].split(", ")
     named = [*names[:_NAMED], *([f"{row['n'] - _NAMED} others"] if row["n"] > _NAMED else [])]
     nodes = f"{row['n']:,} of {row['n_nodes']:,} nodes" if row["n"] > 1 else f"node {names[0]}"
@@ -325,19 +325,19 @@ def _idle(row: dict[str, Any], title: str) -> Finding:
     cost = f", {three_digits(lost)} GPU-hours at their usual use" if lost else ""
     which = f" ({listed(named)})" if row["n"] > 1 else ""
     return Finding(
-        f"{title}: {text}{cost}{which}.",
+        f"{text}{cost}{which}.",
         effect=row["n"] / row["n_nodes"],
         n=row["n"],
         cost_gpu_h=lost,
         cost_jobs=row["jobs_lost"],
         certainty="estimated",
-        alert=f"{title}: drained or down: {text}",
+        alert=f"drained or down: {text}",
         machine=names[0] if row["n"] == 1 else "",
-        heading=f"{title}: {text}",
+        heading=text,
     )
 
 
-def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
+def _change(row: dict[str, Any], strata: str) -> Finding:
     measure, size, worse = row["measure"], abs(row["effect"]), row["effect"] > 0
     low, high = row["ci_low"], row["ci_high"]
     if low * high >= 0:
@@ -355,15 +355,15 @@ def _change(row: dict[str, Any], title: str, strata: str) -> Finding:
     concerned = row["n"] * (part if measure != "wait" else float(worse))  # all of them wait
     certain = worse and size >= _NOTICED and measure != "demand" and row["ci_low"] > 0
     return Finding(
-        f"{title}: {text} ({_counts(row, strata)}).",
+        f"{text} ({_counts(row, strata)}).",
         effect=row["effect"],
         interval=(row["ci_low"], row["ci_high"]),
         n=row["n"],
         cost_gpu_h=row["gpu_hours"] * part,
         cost_jobs=concerned,
         certainty="estimated",
-        alert=f"{title}: {what} from {since} {until}" if certain else "",
-        heading=f"{title}: {what} from {since}",
+        alert=f"{what} from {since} {until}" if certain else "",
+        heading=f"{what} from {since}",
     )
 
 

@@ -113,7 +113,7 @@ def _trace(trace: Trace) -> Content:
             blocks.append(result_table(frame, table, caption=caption, null=null, folded=True))
     pictures = tuple(_pictures(utilization, trace, title, above))
     lead = (Gallery(pictures), _used(utilization.used[first], first, title))
-    return Content(_findings(utilization, title), tuple(blocks), lead, _LIMITATIONS)
+    return Content(_findings(utilization), tuple(blocks), lead, _LIMITATIONS).of(title)
 
 
 def _above_capacity(trace: Trace, tables: UtilizationTables) -> str:
@@ -192,7 +192,7 @@ def _pictures(
         yield distribution(tables.network, "network", about, x, heading, sizes=True)
 
 
-def _findings(tables: UtilizationTables, title: str) -> tuple[str, ...]:
+def _findings(tables: UtilizationTables) -> tuple[str, ...]:
     findings: list[str] = []
     rows = {row["resource"]: row for row in tables.used[""].iter_rows(named=True)}
     stated = {
@@ -203,16 +203,16 @@ def _findings(tables: UtilizationTables, title: str) -> tuple[str, ...]:
     if stated:
         n = max(row["n"] for row in rows.values())
         uses = [f"{_effect(row, 'used_of_requested')} of the {of}" for of, row in stated.items()]
-        text = f"{title}: instances use {uses[0]} that they request (n = {n:,} instances)."
+        text = f"instances use {uses[0]} that they request (n = {n:,} instances)."
         if uses[1:]:
             text += f" They use {listed(uses[1:])}."
         of, used = next((of, row) for of, row in stated.items() if row["used_of_requested"])
-        heading = f"{title}: {share(used['used_of_requested'])} of the requested {of} are used"
+        heading = f"{share(used['used_of_requested'])} of the requested {of} are used"
         findings.append(Finding(text, heading=heading))
     if tables.idle is not None and tables.idle.height:
         row = tables.idle.row(-1, named=True)
         if row["fraction_idle"] is not None:
-            heading = f"{title}: {share(row['fraction_idle'])} of the requested GPU-hours are idle"
+            heading = f"{share(row['fraction_idle'])} of the requested GPU-hours are idle"
             unused = _effect(row, "fraction_unused", "unused_")
             text = (
                 f"{heading} ({_limits(row)}; of {hours(row['gpu_hours'])} GPU-hours; n = "
@@ -225,7 +225,7 @@ def _findings(tables: UtilizationTables, title: str) -> tuple[str, ...]:
     if tables.allocation_summary is not None:
         of_all = tables.allocation_summary.row(0, named=True)
         findings.append(
-            f"{title}: {share(of_all['mean'])} of the {plain(of_all['capacity_gpus'])} GPUs of all "
+            f"{share(of_all['mean'])} of the {plain(of_all['capacity_gpus'])} GPUs of all "
             f"machines were allocated on average, at most {share(of_all['max'])} "
             f"(n = {of_all['bins']:,} bins of {duration(BIN_S)}). Instances without times are not "
             "counted, so this is too low."

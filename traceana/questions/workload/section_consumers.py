@@ -79,7 +79,8 @@ def build(traces: Sequence[Trace]) -> Content:
     findings, lead, blocks = list[Finding](), list[Block](), list[Block]()
     for trace in distinct_traces(traces):
         consumers, title = trace.once(describe_consumers), trace.label
-        findings += [*_findings(consumers, title, trace), *_pending(title, trace)]
+        found = (*_findings(consumers, trace), *_pending(trace))
+        findings += [finding.of(title) for finding in found]
         tables = [_table(consumers, name, title) for name in _distinct(consumers.groups)]
         if tables and not lead:
             lead = [tables.pop(0)]
@@ -140,16 +141,16 @@ def _table(consumers: Consumers, name: str, title: str) -> Table:
     return replace(table, data=csv_text(rows, ResourceUsage))
 
 
-def _findings(consumers: Consumers, title: str, trace: Trace) -> list[Finding]:
+def _findings(consumers: Consumers, trace: Trace) -> list[Finding]:
     parts = (
-        _plain(consumers, title),
-        _failing_type(consumers, title, trace),
-        _top(consumers, title),
-        _slow_queue(consumers, title),
-        _waits(consumers, title, trace),
-        *_memory(consumers, title),
+        _plain(consumers),
+        _failing_type(consumers, trace),
+        _top(consumers),
+        _slow_queue(consumers),
+        _waits(consumers, trace),
+        *_memory(consumers),
     )
-    findings = [*_idle(consumers, title), *_wasted(consumers, title), *filter(None, parts)]
+    findings = [*_idle(consumers), *_wasted(consumers), *filter(None, parts)]
     if not findings:
         whole = consumers.whole
         used = [
@@ -157,12 +158,12 @@ def _findings(consumers: Consumers, title: str, trace: Trace) -> list[Finding]:
             for column, what in (("cpu_used", "allocated CPU time"), ("memory_used", "memory"))
             if whole[column] is not None
         ]
-        text = f"{title}: jobs used {listed(used)}"
+        text = f"jobs used {listed(used)}"
         return [Finding(f"{text}.", n=whole["jobs"], heading=text)] if used else []
     return findings
 
 
-def _idle(consumers: Consumers, title: str) -> Iterator[Finding]:
+def _idle(consumers: Consumers) -> Iterator[Finding]:
     """Name the users whose GPUs are idle, the largest number of idle hours first."""
     users, total = consumers.groups.get("user"), consumers.whole["measured_gpu_hours"]
     if not total:
@@ -175,27 +176,24 @@ def _idle(consumers: Consumers, title: str) -> Iterator[Finding]:
         user, use = f"user {row['user']}", percent(row["gpu_utilization"])
         hours = hours_text(row["measured_gpu_hours"])
         yield Finding(
-            f"{title}: idle GPUs: {user} used {use} of {hours} GPU-hours, which are "
+            f"idle GPUs: {user} used {use} of {hours} GPU-hours, which are "
             f"{share(row['measured_gpu_hours'] / total)} of all with recorded utilization.",
             effect=row["gpu_utilization"],
             n=row["jobs"],
             cost_gpu_h=row["idle_gpu_hours"],
             cost_jobs=row["jobs"],
-            alert=f"{title}: idle GPUs: {user} at {use} GPU utilization with {hours} GPU-hours",
-            heading=f"{title}: {user} leaves {hours_text(row['idle_gpu_hours'])} GPU-hours idle",
+            alert=f"idle GPUs: {user} at {use} GPU utilization with {hours} GPU-hours",
+            heading=f"{user} leaves {hours_text(row['idle_gpu_hours'])} GPU-hours idle",
         )
     use, idle = consumers.whole["gpu_utilization"], consumers.whole["idle_gpu_hours"]
-    yield Finding(
-        f"{title}: {share(use)} of the allocated GPU time was used; {hours_text(idle)} of "
-        f"{hours_text(total)} GPU-hours with recorded utilization were idle.",
-        effect=use,
-        n=consumers.whole["jobs"],
-        cost_gpu_h=idle,
-        heading=f"{title}: {share(use)} of the allocated GPU time was used",
-    )
+    heading = f"{share(use)} of the allocated GPU time was used"
+    text = f"{heading}; {hours_text(idle)} of {hours_text(total)} GPU-hours with recorded "
+    text += "utilization were idle."
+    n = consumers.whole["jobs"]
+    yield Finding(text, effect=use, n=n, cost_gpu_h=idle, heading=heading)
 
 
-def _memory(consumers: Consumers, title: str) -> Iterator[Finding]:
+def _memory(consumers: Consumers) -> Iterator[Finding]:
     """Name the accounts, else users, that use little of much memory, the most unused first."""
     whole = consumers.whole
     if not whole["unused_gib_hours"]:
@@ -211,21 +209,20 @@ def _memory(consumers: Consumers, title: str) -> Iterator[Finding]:
             use, hours = percent(row["memory_used"]), hours_text(row["unused_gib_hours"])
             of_all = row["unused_gib_hours"] / whole["unused_gib_hours"]
             text = f"{name} {row[name]} used {use} of the memory that it requested"
+            alert = f"unused memory: {text}, {share(of_all)} of all unused"
             yield Finding(
-                f"{title}: {text}; {hours} GiB-hours were unused, {share(of_all)} of all unused.",
+                f"{text}; {hours} GiB-hours were unused, {share(of_all)} of all unused.",
                 effect=row["memory_used"],
                 n=row["jobs"],
                 cost_jobs=row["jobs"] * (1 - row["memory_used"]),
-                alert=f"{title}: unused memory: {text}, {share(of_all)} of all unused"
-                if of_all >= _COSTLY
-                else "",
-                heading=f"{title}: {text}",
+                alert=alert if of_all >= _COSTLY else "",
+                heading=text,
             )
         if rows.height:
             return
 
 
-def _wasted(consumers: Consumers, title: str) -> Iterator[Finding]:
+def _wasted(consumers: Consumers) -> Iterator[Finding]:
     """State the hours in jobs that failed or were cancelled, by end reason."""
     rows = consumers.groups.get("end_reason", consumers.groups.get("status"))
     if rows is None:
@@ -238,22 +235,20 @@ def _wasted(consumers: Consumers, title: str) -> Iterator[Finding]:
     for row in lost.sort("wasted_hours", descending=True).head(_NAMED).rows(named=True):
         part, jobs = row["wasted_hours"] / total, plural(row["jobs"], "job")
         ended, of = f"that ended as {row[name]} used {share(part)} of", f"{unit}-hours"
-        heading = f"{title}: jobs {ended} the {of}"
+        heading, alert = f"jobs {ended} the {of}", f"{jobs} {ended} all {hours_text(total)} {of}"
         yield Finding(
             f"{heading}: {hours_text(row['wasted_hours'])} of {hours_text(total)} ({jobs}).",
             effect=part,
             n=row["jobs"],
             cost_gpu_h=row["wasted_hours"] if unit == "GPU" else 0.0,
             cost_jobs=row["jobs"],
-            alert=f"{title}: {jobs} {ended} all {hours_text(total)} {of}"
-            if part >= _COSTLY
-            else "",
+            alert=alert if part >= _COSTLY else "",
             heading=heading,
             is_null=part < _NEGLIGIBLE,
         )
 
 
-def _plain(consumers: Consumers, title: str) -> Finding | None:
+def _plain(consumers: Consumers) -> Finding | None:
     """State the longest wait, the largest job and the waste of a small log."""
     if consumers.each is None:
         return None
@@ -272,15 +267,11 @@ def _plain(consumers: Consumers, title: str) -> Finding | None:
         facts.append(f"jobs that failed or were cancelled used {share(whole['fraction_wasted'])}")
     if not facts:
         return None
-    return Finding(
-        f"{title}: {'; '.join(facts)}.",
-        n=whole["jobs"],
-        heading=f"{title}: {facts[0]}",
-        is_description=True,
-    )
+    text = f"{'; '.join(facts)}."
+    return Finding(text, n=whole["jobs"], heading=facts[0], is_description=True)
 
 
-def _top(consumers: Consumers, title: str) -> Finding | None:
+def _top(consumers: Consumers) -> Finding | None:
     """State the user with the most hours; of a dominant one, numbers with and without it."""
     users, unit = consumers.groups.get("user", pl.DataFrame({"user": []})), consumers.unit
     nobody, users = users.filter(pl.col("user").is_null()), users.drop_nulls("user")
@@ -294,13 +285,13 @@ def _top(consumers: Consumers, title: str) -> Finding | None:
         part = row["fraction_of_all"]
         if not part:
             return None
-        user = f"{title}: user {row['user']} used"
+        user = f"user {row['user']} used"
         text = f"{user} the most {unit}-hours, {share(part)} of all{_most(users)}"
         text += f"; jobs without a user used {share(of_nobody)}." if of_nobody > part else "."
         heading, is_costly = f"{user} {share(part)} of the {unit}-hours", part >= _DOMINANT
     else:
         part, of_hours = row["jobs"] / jobs, row["fraction_of_all"] or 0.0
-        user, is_costly = f"{title}: user {row['user']}", True
+        user, is_costly = f"user {row['user']}", True
         pairs = [
             f"{what} {show(without[column])} instead of {show(whole[column])}"
             for column, what, show in (
@@ -339,7 +330,7 @@ def _most(users: pl.DataFrame) -> str:
     return f", and the {first} of {users.height:,} users with the most {of_first}"
 
 
-def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
+def _waits(consumers: Consumers, trace: Trace) -> Finding | None:
     """State the overall wait, and which queue, user and size waits longest."""
     whole = consumers.whole
     if whole["median_wait_s"] is None:
@@ -371,23 +362,20 @@ def _waits(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
             "as censored, the 90th percentile is "
             f"{'not reached' if pending_s is None else duration(pending_s)} (Kaplan-Meier)."
         )
-    return Finding(
-        f"{title}: the median job{started} waited {duration(whole['median_wait_s'])}, the 90th "
-        f"percentile is {duration(whole['p90_wait_s'])}{stretched}.{pending}{longest}",
-        effect=whole["median_wait_s"],
-        n=whole["jobs"],
-        heading=f"{title}: the median job{started} waited {duration(whole['median_wait_s'])}",
-    )
+    heading = f"the median job{started} waited {duration(whole['median_wait_s'])}"
+    text = f"{heading}, the 90th percentile is {duration(whole['p90_wait_s'])}{stretched}."
+    text += f"{pending}{longest}"
+    return Finding(text, effect=whole["median_wait_s"], n=whole["jobs"], heading=heading)
 
 
-def _pending(title: str, trace: Trace) -> Iterator[Finding]:
+def _pending(trace: Trace) -> Iterator[Finding]:
     """State how long jobs have waited that have not started; an alert if longer than any other."""
     jobs = trace.once(pending_jobs)
     if not jobs.height:
         return
     first, job = jobs["wait_s"][0], jobs["job_id"][0]
     waits = f"{jobs.height:,} jobs wait, the longest" if jobs.height > 1 else "1 job waits,"
-    heading = f"{title}: {waits} for {duration(first)} so far"
+    heading = f"{waits} for {duration(first)} so far"
     text = f"{heading} (job {job})"
     delays = trace.once(describe_workload).queueing
     usual, most = None, None
@@ -405,7 +393,7 @@ def _pending(title: str, trace: Trace) -> Iterator[Finding]:
     )
 
 
-def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | None:
+def _failing_type(consumers: Consumers, trace: Trace) -> Finding | None:
     """State the GPU type whose jobs fail more often, without limits; an alert if certain."""
     types = consumers.groups.get("gpu_type")
     if types is None:
@@ -434,13 +422,13 @@ def _failing_type(consumers: Consumers, title: str, trace: Trace) -> Finding | N
     n = f"n = {high['ended']:,} and {low['ended']:,} completed and failed jobs"
     certain = _SAME_SIGN in others
     return Finding(
-        f"{title}: {text.removesuffix(')')}; {n}).{others}",
+        f"{text.removesuffix(')')}; {n}).{others}",
         effect=excess,
         n=high["ended"],
         cost_jobs=excess * high["ended"],
         certainty="estimated" if certain else "cannot tell",
-        alert=f"{title}: {text}" if certain and p < _ALARMING else "",
-        heading=f"{title}: {text.partition(' (')[0]}",
+        alert=text if certain and p < _ALARMING else "",
+        heading=text.partition(" (")[0],
     )
 
 
@@ -466,7 +454,7 @@ def _odds_of_types(trace: Trace, high: str, low: str) -> tuple[str, float]:
     return text, float(row["pvalue_adjusted"])
 
 
-def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
+def _slow_queue(consumers: Consumers) -> Finding | None:
     """State the queue, account or GPU type whose jobs wait far longer than the others."""
     whole = consumers.whole["median_wait_s"]
     name = next(
@@ -489,12 +477,12 @@ def _slow_queue(consumers: Consumers, title: str) -> Finding | None:
     of = f"{in_sentence(key_heading(name))} {row[name]}"
     is_slow = row["median_wait_s"] >= max(_SLOW_S, _TIMES * whole)
     return Finding(
-        f"{title}: jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).",
+        f"jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).",
         effect=row["median_wait_s"],
         n=row["jobs"],
         cost_jobs=row["jobs"],
-        alert=f"{title}: long waits in {of}: {text}" if is_slow else "",
-        heading=f"{title}: jobs in {of} wait longest",
+        alert=f"long waits in {of}: {text}" if is_slow else "",
+        heading=f"jobs in {of} wait longest",
     )
 
 
