@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from traceana.page.blocks import Content
 from traceana.page.finding import Finding
 
 
@@ -22,3 +23,11 @@ def test_a_finding_is_text_with_numbers_that_survive_the_cache() -> None:
 def test_an_unknown_certainty_is_refused() -> None:
     with pytest.raises(ValueError, match="certainty is 'sure'"):
         Finding("x", certainty="sure")  # type: ignore[arg-type]
+
+
+def test_the_name_of_a_trace_precedes_all_words_that_there_are() -> None:
+    found = Finding("jobs wait.", heading="jobs wait", cost_jobs=2).of("Seren")
+    assert (found, found.heading, found.alert) == ("Seren: jobs wait.", "Seren: jobs wait", "")
+    assert found.cost_jobs == 2
+    content = Content(("none failed.",), further=(Finding("few ran."),)).of("Seren")
+    assert content.every_finding == ("Seren: none failed.", "Seren: few ran.")

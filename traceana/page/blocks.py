@@ -193,8 +193,8 @@ class Content:
     """What a section's builder returns, in the order of the page."""
 
     findings: tuple[str, ...] = ()
-    """One to three results, each with effect, interval, n, comparison, and the trace's title; a
-    :class:`~traceana.page.finding.Finding` is ranked among the main results."""
+    """One to three results, each with effect, interval, n and comparison; :meth:`of` adds the
+    trace. A :class:`~traceana.page.finding.Finding` is ranked among the main results."""
     blocks: tuple[Block, ...] = ()
     """The rest, in a fold "Details" that is closed at first."""
     lead: tuple[Block, ...] = ()

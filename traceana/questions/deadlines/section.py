@@ -156,10 +156,7 @@ def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     rows = total.sort("fraction_missed").rows(named=True)
     best, worst = rows[0], rows[-1]
     least, most = (share(row["fraction_missed"]) for row in (best, worst))
-    heading = (
-        f"{title}: policy {best['policy']} misses {least} of the deadlines, {worst['policy']} "
-        f"{most}"
-    )
+    heading = f"policy {best['policy']} misses {least} of the deadlines, {worst['policy']} {most}"
     finding = Finding(
         f"{heading} (simulated at a utilization of {share(best['utilization'])}; "
         f"n = {count(best['n'])}{'; the deadlines were drawn at random' * are_drawn(trace)}). A "
@@ -208,10 +205,10 @@ def _trace(trace: Trace) -> Content:
         *(_synthetic(trace) if generated else ()),
     ]
     missed, scheduled = _missed(trace)
-    found = _rule(trace) if generated else _met(trace, total.row(0, named=True))
+    found = _rule(trace) if generated else _met(total.row(0, named=True))
     # how many drawn deadlines could be met is a result on the generator
     findings = (*missed, found) if generated else (found, *missed)
-    return Content(findings, (*blocks, *scheduled))
+    return Content(findings, (*blocks, *scheduled)).of(title)
 
 
 def _rules(trace: Trace) -> tuple[Block, ...]:
@@ -263,21 +260,21 @@ def _synthetic(trace: Trace) -> tuple[Block, ...]:
     )
 
 
-def _met(trace: Trace, met: dict[str, float]) -> Finding:
+def _met(met: dict[str, float]) -> Finding:
     fractions = f"{share(met['fraction_met'])} of {{}} could be met"
     more = f"{share(met['fraction_met_fastest'])} with more GPUs"
     interval = f"95 % CI {fraction_range(met['ci_low'], met['ci_high'])}"
     return Finding(
-        f"{trace.label}: {fractions.format(count(met['n']) + ' deadlines')} at the requested GPUs "
+        f"{fractions.format(count(met['n']) + ' deadlines')} at the requested GPUs "
         f"({interval}), {more}.",
-        heading=f"{trace.label}: {fractions.format('the deadlines')}, {more}",
+        heading=f"{fractions.format('the deadlines')}, {more}",
     )
 
 
 def _rule(trace: Trace) -> str:
     determined, uniform, *_ = trace.once(rules).rows(named=True)
     return (
-        f"{trace.label}: the iterations are the rate times the runtime in "
+        f"the iterations are the rate times the runtime in "
         f"{share(determined['value'])} of {count(determined['n'])} plans. The tightness (time "
         f"until the deadline over runtime) differs from uniform on 0.5 to 1.5 by a KS distance of "
         f"{uniform['value']:.2g}."

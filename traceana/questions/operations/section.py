@@ -69,16 +69,15 @@ def _trace(trace: Trace) -> Content:
         excess = float((replayed.step_s_original - replayed.step_s_ideal).sum())
         slower = f"make job {replay.job} take {three_digits(replayed.slowdown)} times as long"
         finding = Finding(
-            f"{title}: {_finding(replay)}"
-            f"{trace.manifest.selection if replay is replays[0] else ''}",
+            f"{_finding(replay)}{trace.manifest.selection if replay is replays[0] else ''}",
             effect=replayed.slowdown,
             n=replayed.steps.height,
             # each worker has at least one GPU
             cost_gpu_h=max(excess, 0.0) * replay.workers.workers.height / 3600,
-            heading=f"{title}: slow operations {slower}",
+            heading=f"slow operations {slower}",
         )
         findings.append(finding)
-    return Content(tuple(findings), tuple(blocks), tuple(lead), _LIMITATIONS)
+    return Content(tuple(findings), tuple(blocks), tuple(lead), _LIMITATIONS).of(title)
 
 
 def _draw(trace: Trace, replay: JobReplay) -> list[Drawing]:

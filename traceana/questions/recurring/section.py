@@ -129,7 +129,7 @@ def _trace(trace: Trace) -> Content:
         caption = f"Savings of the last five recurrences on {gpu} by data set, {mean}. {title}"
         rows = on_gpu.sort("dataset")
         lead.append(result_table(rows, SweepSummary, caption=caption, columns=_LEAD))
-    return Content(_findings(on_gpu, gpu, title), (table,), tuple(lead), _LIMITATIONS)
+    return Content(_findings(on_gpu, gpu), (table,), tuple(lead), _LIMITATIONS).of(title)
 
 
 def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
@@ -181,18 +181,18 @@ def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
     return pictures
 
 
-def _findings(rows: pl.DataFrame, gpu: str, title: str) -> tuple[str, ...]:
+def _findings(rows: pl.DataFrame, gpu: str) -> tuple[str, ...]:
     if rows.is_empty():
         return ()
     slower = (rows["time_saved"] < 0).sum()
     but = f"; {slower} of {plural(rows.height, 'job')} take longer" if slower else ""
     energy = f"{fraction_range(rows['energy_saved'][0], rows['energy_saved'][-1])} of the energy"
     saved = (
-        f"{title}: recurring jobs on {gpu} that learn their batch size and power limit save "
+        f"recurring jobs on {gpu} that learn their batch size and power limit save "
         f"{energy} of the default (simulated; {plural(rows.height, 'data set')}, means of "
         f"{len(SEEDS)} seeds){but}."
     )
-    return (Finding(saved, heading=f"{title}: jobs that learn their settings save {energy}"),)
+    return (Finding(saved, heading=f"jobs that learn their settings save {energy}"),)
 
 
 def build_groups(trace: Trace, /) -> Content:
@@ -231,7 +231,8 @@ def build_groups(trace: Trace, /) -> Content:
             total=rows.tail(1).with_columns(dataset=pl.lit("All")) if several else None,
         ),
     ]
-    return Content(_group_finding(rows.tail(1).row(0, named=True), gpu, title), tuple(blocks))
+    finding = _group_finding(rows.tail(1).row(0, named=True), gpu)
+    return Content(finding, tuple(blocks)).of(title)
 
 
 def _draw_ratios(trace: Trace, ratios: pl.DataFrame, kind: str, what: str) -> Drawing:
@@ -273,12 +274,12 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _group_finding(row: dict[str, Any], gpu: str, title: str) -> tuple[str, ...]:
+def _group_finding(row: dict[str, Any], gpu: str) -> tuple[str, ...]:
     saved = row["energy_saved"]
     if saved is None:
         return ()
     finding = (
-        f"{title}: {count(row['recurrences'])} jobs in {plural(row['groups'], 'recurring group')} "
+        f"{count(row['recurrences'])} jobs in {plural(row['groups'], 'recurring group')} "
         f"that learn their batch size and power limit use {share(abs(saved))} "
         f"{'less' if saved >= 0 else 'more'} energy than the default on {gpu} in the simulation, "
         f"exploration included; {share(row['concurrent'])} of the runs overlap."

@@ -407,7 +407,7 @@ def _trace(trace: Trace) -> Content:
         change = f"{article} {predictor} predicts runtimes {share(best['skill'])} better"
     else:
         change, limits = "earlier runs of the same user and name predict runtimes no better", ""
-    heading = f"{trace.label}: {change} than the median of all earlier jobs"
+    heading = f"{change} than the median of all earlier jobs"
     finding = Finding(
         f"{heading} (pinball loss; {limits}n = {count(medians['n'][0])} later jobs).",
         heading=heading,
@@ -420,7 +420,7 @@ def _trace(trace: Trace) -> Content:
         caption="Predicted median runtimes of jobs; skill: reduction of the loss compared with the "
         f"median of all earlier jobs. {trace.label}",
     )
-    return Content((finding,), (table,), lead=(lead,), limitations=_PREDICTION_LIMITATIONS)
+    return Content((finding,), (table,), (lead,), _PREDICTION_LIMITATIONS).of(trace.label)
 
 
 PREDICTIONS = Section(

@@ -74,11 +74,11 @@ def build(traces: Sequence[Trace]) -> Content:
         trace: rows.with_columns(by_iterations) if workers.clock(trace) == "time_s" else rows
         for trace, rows in jobs.items()
     }
-    of_each = [
-        _findings(trace, rows, levels) + _slow_groups(trace, levels) + _ended(trace, levels)
-        for trace, rows in weighted.items()
-        for levels in [results[trace].levels]
-    ]
+    of_each = []
+    for trace, rows in weighted.items():
+        levels = results[trace].levels
+        found = _findings(trace, rows, levels) + _slow_groups(trace, levels) + _ended(levels)
+        of_each.append([finding.of(trace.label) for finding in found])
     # the first of each trace before the second ones
     findings = [finding for same in zip_longest(*of_each) for finding in same if finding]
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
@@ -249,10 +249,10 @@ def _unknown(jobs: pl.DataFrame) -> str:
 
 def _findings(trace: Trace, jobs: pl.DataFrame, levels: pl.DataFrame) -> list[Finding]:
     """Return how many jobs have stragglers, what the costliest job loses, and to which kind."""
-    name, selection = trace.label, trace.manifest.selection
+    selection = trace.manifest.selection
     analyzed = jobs.drop_nulls("n_episodes")
     text = _unknown(jobs)
-    slowest, alert, saved = _costliest(levels, name)
+    slowest, alert, saved = _costliest(levels)
     if not analyzed.is_empty():
         hit = analyzed.filter(pl.col("n_episodes") > 0).height
         slow = analyzed.filter(pl.col("n_slow_workers") > 0).height
@@ -271,22 +271,22 @@ def _findings(trace: Trace, jobs: pl.DataFrame, levels: pl.DataFrame) -> list[Fi
             )
         text = f"{counts}.{selection} {text}".rstrip()
         text = f"{text} {slowest}".rstrip()
-    findings = [Finding(f"{name}: {text}", alert=alert, cost_jobs=saved)]
+    findings = [Finding(text, alert=alert, cost_jobs=saved)]
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)
     if not by_cost or analyzed.is_empty():
         return findings
     most, least = by_cost[0], by_cost[-1]
     job, longer = most["job_id"], _longer(most)
     waits = "if all workers waited for the slowest one at every time step"
-    cost = f"{name}: {waits}, {job} would take {longer}."
+    cost = f"{waits}, {job} would take {longer}."
     if len(by_cost) > 1:
         cost += f" For {least['job_id']}, it is {_longer(least, '')}."
-    heading = f"{name}: waiting for its slowest worker would make {job} take {longer}"
+    heading = f"waiting for its slowest worker would make {job} take {longer}"
     is_null = not (most["n_episodes"] or most["n_slow_workers"])
     findings.append(Finding(cost, heading=heading, is_null=is_null))
     if most["episodes_fraction"] or most["levels_fraction"]:
         causes = (
-            f"{name}: of the loss of {job}, {share(most['episodes_fraction'])} is due to episodes "
+            f"of the loss of {job}, {share(most['episodes_fraction'])} is due to episodes "
             f"and {share(most['levels_fraction'])} to workers that are slower beyond noise."
         )
         findings.append(Finding(causes))
@@ -301,7 +301,7 @@ def _longer(job: dict[str, Any], word: str = " longer") -> str:
     return f"{share(job['slowdown'] - 1)}{word} ({weighted}{alone} by random variation alone)"
 
 
-def _costliest(levels: pl.DataFrame, name: str) -> tuple[str, str, float]:
+def _costliest(levels: pl.DataFrame) -> tuple[str, str, float]:
     """Return the slower workers, the costliest as an alert, and what it costs."""
     slower = levels.filter("is_slower", pl.col("ratio_to_peers") >= _LEAST)
     slower = slower.sort("saved", "ratio_to_peers", descending=True)
@@ -326,14 +326,14 @@ def _costliest(levels: pl.DataFrame, name: str) -> tuple[str, str, float]:
         saved = first["saved"] or 0.0
         if saved >= _COSTLY:
             alert = (
-                f"{name}: worker {first['worker_id']} of {first['job_id']} is "
+                f"worker {first['worker_id']} of {first['job_id']} is "
                 f"{three_digits(first['ratio_to_peers'])} times as slow as its peers and costs "
                 f"{share(saved)} of the job's time"
             )
     return text.rstrip(), alert, saved
 
 
-def _ended(trace: Trace, levels: pl.DataFrame) -> list[Finding]:
+def _ended(levels: pl.DataFrame) -> list[Finding]:
     """Name the worker that ended first before its job; the cost is the part of workers' time."""
     part = pl.col("last_s") / pl.max("last_s").over("job_id")
     early = pl.col("note").str.starts_with("ended early")
@@ -342,7 +342,7 @@ def _ended(trace: Trace, levels: pl.DataFrame) -> list[Finding]:
         return []
     row, lost = ended.row(0, named=True), sum(ended["lost"]) / levels.height
     of = f"{plural(ended.height, 'worker')} ended before the job"
-    heading = f"{trace.label}: {of}" + (", such as" if ended.height > 1 else ":")
+    heading = of + (", such as" if ended.height > 1 else ":")
     heading += f" worker {row['worker_id']} of {row['job_id']}"
     return [
         Finding(
@@ -367,7 +367,7 @@ def _slow_groups(trace: Trace, levels: pl.DataFrame) -> list[Finding]:
         )
         for row in counted.sort("ratio", descending=True).head(_NAMED).iter_rows(named=True):
             text = (
-                f"{trace.label}: all {row['n']} workers of {name} {row[name]} in {row['job_id']} "
+                f"all {row['n']} workers of {name} {row[name]} in {row['job_id']} "
                 f"are slower than their peers beyond noise: {three_digits(row['ratio'])} times"
             )
             lost = (1 - 1 / row["ratio"]) * row["n"] / levels.height  # of the workers' time

@@ -127,8 +127,8 @@ def _computed(name: str, rows: pl.DataFrame) -> Content:
             f"({three_digits(high['median'])}, {largest}), of {plural(len(by_median), 'job')}."
         )
     differ = f"workers of {high['job_id']} differ by {share(high['median'])} of their mean time"
-    found = Finding(f"{name}: {finding}", heading=f"{name}: {differ}")
-    return Content((found,), (table,))
+    found = Finding(finding, heading=differ)
+    return Content((found,), (table,)).of(name)
 
 
 def _draw_cov(trace: Trace) -> Drawing:
@@ -229,7 +229,7 @@ def _published(trace: Trace) -> Content:
     if not len(medians):
         return Content((), blocks)
     finding = (
-        f"{trace.label}: in the published CoV table ({plural(jobs.height, 'job')}, "
+        f"in the published CoV table ({plural(jobs.height, 'job')}, "
         f"{overall['n'].item():,} values) the medians by job range from "
         f"{three_digits_range(medians.min(), medians.max())}. Of all values, "
         f"{share(overall['fraction_above_0_5'].item())} exceed 0.5."
@@ -242,7 +242,7 @@ def _published(trace: Trace) -> Content:
             f" With ddof 0 a CoV of {n_workers} workers is at most {bound:g}. The largest is "
             f"{three_digits(largest)}, so {some}."
         )
-    return Content((finding,), blocks)
+    return Content((finding,), blocks).of(trace.label)
 
 
 def _lengths(overall: dict[str, Any]) -> str:
@@ -287,7 +287,7 @@ def _match_jobs(trace: Trace) -> Content:
         )
         are = f"{rows['job_id'].n_unique()} are rows of the published CoV table"
         finding = f"of {jobs} with worker times, {are}: {named}."
-    return Content((f"{trace.label}: {finding}",), blocks)
+    return Content((finding,), blocks).of(trace.label)
 
 
 SECTION = Section(
@@ -335,7 +335,7 @@ def build_attributes(traces: Sequence[Trace]) -> Content:
     if not results:
         return Content()
     findings = tuple(
-        _finding(result.attributes.sort(*workers.JOB_ORDER), trace.label)
+        _finding(result.attributes.sort(*workers.JOB_ORDER)).of(trace.label)
         for trace, result in results.items()
     )
     blocks = (block for trace, result in results.items() for block in _details(trace, result))
@@ -413,14 +413,14 @@ def draw_attributes(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _finding(jobs: pl.DataFrame, name: str) -> str:
+def _finding(jobs: pl.DataFrame) -> Finding:
     table = jobs.filter("explains")
     number = jobs["job_id"].n_unique()
     if table.is_empty():
         clear = jobs.filter(pl.col("note").str.starts_with("its groups differ")).sort("pvalue")
         for row in clear.head(1).rows(named=True):
             heading = (
-                f"{name}: {row['attribute']} {row['group']} of {row['job_id']} is slow and "
+                f"{row['attribute']} {row['group']} of {row['job_id']} is slow and "
                 f"explains {share(row['explained'])} of the slowdown"
             )
             text = (
@@ -430,11 +430,11 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
             )
             return Finding(text, heading=heading, cost_jobs=row["gain"])
         of = "the job" if number == 1 else f"any of {plural(number, 'job')}"
-        heading = f"{name}: no single group of workers explains the slowness of {of}"
+        heading = f"no single group of workers explains the slowness of {of}"
         return Finding(f"{heading}.", heading=heading, certainty="cannot tell")
     row, *others = table.head(3).rows(named=True)
     group, job = f"{row['attribute']} {row['group']}", row["job_id"]
-    heading = f"{name}: {group} explains {share(row['explained'])} of the slowdown of {job}"
+    heading = f"{group} explains {share(row['explained'])} of the slowdown of {job}"
     parts = [f"{heading} ({_by_chance(row)})."]
     parts += [
         f"In {other['job_id']}, {other['attribute']} {other['group']} explains "
@@ -446,7 +446,7 @@ def _finding(jobs: pl.DataFrame, name: str) -> str:
         parts.append(f"One group of workers explains the slowdown of {of}.")
     alert = ""
     if row["gain"] >= _COSTLY and row["attribute"] != "worker":
-        alert = f"{name}: {group} costs {share(row['gain'])} of the time of {job}"
+        alert = f"{group} costs {share(row['gain'])} of the time of {job}"
     return Finding(" ".join(parts), heading=heading, alert=alert, cost_jobs=row["gain"])
 
 
