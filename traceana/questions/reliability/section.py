@@ -142,8 +142,8 @@ def _together(trace: Trace, window_s: tuple[float, float]) -> Finding | None:
         effect=n / len(starts),
         n=len(starts),
         cost_jobs=n,
-        heading=f"{trace.label}: {what}",
-        alert="" if is_outage else f"{trace.label}: {what}",
+        heading=what,
+        alert="" if is_outage else what,
         is_description=is_outage,
     )
 
