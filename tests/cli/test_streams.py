@@ -345,3 +345,13 @@ def test_words_for_a_bug_report_have_no_path() -> None:
     with pytest.raises(OSError, match="nowhere") as error:
         Path("/nowhere/ann").read_text()
     assert ask_for_report("x", error.value).endswith(": No such file or directory")
+
+
+@pytest.mark.skipif(not Path("/dev/null").exists(), reason="needs /dev/null")
+def test_a_device_in_the_place_of_a_file_of_a_store_is_not_read(store: Path) -> None:
+    manifest = store / TRACE / "manifest.json"
+    manifest.unlink()
+    manifest.symlink_to("/dev/null")
+    done = run_command("export", TRACE, "--store", store, "--out", store.parent / "out")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "no regular file" in done.stderr

@@ -251,6 +251,8 @@ def read_ledger(folder: Path, /) -> Ledger | None:
 def _parse(path: Path, parse: Callable[[str], Parsed]) -> Parsed:
     """Read a file of a store; one that is malformed, or of another version, is one clear error."""
     try:
+        if path.exists() and not path.is_file():  # a device has no end
+            raise OSError(0, "no regular file")  # noqa: TRY301  stated below
         return parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         reason = error if isinstance(error, ValueError) else "malformed"
@@ -289,7 +291,8 @@ def _crc32(folder: Path, table: str) -> tuple[int, ...]:
     for path in _files(folder, table):
         with suppress(OSError):
             stat = path.stat()
-            parts.append(_crc32_of(path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+            if path.is_file():
+                parts.append(_crc32_of(path, stat.st_ino, stat.st_size, stat.st_mtime_ns))
     return tuple(parts)
 
 
