@@ -137,3 +137,37 @@ def test_one_command_reports_on_a_raw_file(log: Path, tmp_path: Path) -> None:
     assert code == 0
     assert (tmp_path / "store/march/jobs.parquet").exists()
     assert "are for files" in run("report", "--timezone", "UTC", *out)[2]
+
+
+def test_traces_of_one_title_have_their_ids(tmp_path: Path) -> None:
+    steps = pl.DataFrame(
+        {
+            "job_id": "job42",
+            "worker_id": [f"w{n % 4}" for n in range(200)],
+            "step": [n // 4 for n in range(200)],
+            "batch_time": [1.0 + 0.01 * (n % 7) for n in range(200)],
+        }
+    )
+    store = tmp_path / "store"
+    for trace, slower in (("march", 1.0), ("april", 2.0)):
+        frame = steps.with_columns(pl.col("batch_time") * slower)
+        traceana.add_table(
+            frame, trace=trace, table="worker_samples", store=store, title="Our training job"
+        )
+    traces = traceana.open_store(store)
+    assert [traces.trace(name).label for name in traces.traces()] == [
+        "Our training job (april)",
+        "Our training job (march)",
+    ]
+    failed: list[str] = []
+    page = traceana.build_report(store, out=tmp_path / "out", on_failure=failed.extend)
+    assert failed == []
+    text = page.with_name("index.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| Our training job (")]
+    assert {row.split("|")[1].strip() for row in rows} == {
+        "Our training job (april)",
+        "Our training job (march)",
+    }
+    assert "| Our training job |" not in text
+    alone = traceana.build_report(traces.trace("march"), out=tmp_path / "alone")
+    assert "Our training job (march)" not in alone.with_name("index.md").read_text()

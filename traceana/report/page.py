@@ -351,12 +351,15 @@ def render_page(
 def _shown(built: list[Built], context: Context) -> dict[str, Any]:
     """Return what the page has in any form."""
     facts = trace_facts(context)
+    titles = [trace.title for trace in context.traces]
     return {
         "parts": group_parts(built),
         "results": main_results(built, facts),
         "alerts": alerts(built),
         "facts": [fact for fact in facts if fact[1]],
-        "traces": [trace.title for trace in context.traces],
+        "traces": titles
+        if len({*titles}) == len(titles)
+        else [trace.label for trace in context.traces],
         "synthetic": [trace.label for trace in context.traces if trace.synthetic],
     }
 

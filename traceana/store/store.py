@@ -354,10 +354,19 @@ class Trace:
         """Title of the trace; its id where no title is stated."""
         return self.manifest.title
 
-    @property
+    @cached_property
     def label(self) -> str:
-        """Short title of the trace, for text and figures; its title where none is stated."""
-        return self.manifest.short_title or self.title
+        """Short title of the trace, for text and figures; its title where none is stated.
+
+        With its id where another trace of the store has the same, as logs of one mapping do.
+        """
+        name = self.manifest.short_title or self.title
+        shared = 0
+        for trace in self.store.traces():
+            with suppress(StoreError):  # one that cannot be read has no name
+                manifest = self.store.manifest(trace)
+                shared += name == (manifest.short_title or manifest.title)
+        return f"{name} ({self.id})" if shared > 1 else name
 
     @property
     def synthetic(self) -> bool:
