@@ -92,6 +92,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"(pyspark|typer|np|nw|narwhals)\..*"),
     ("py:.*", r"traceana\.(stats|schema|tables|claims|simulate|ingesters)\..*"),
     ("py:class", r"traceana\.\w+\.\w+\.(Found|Panel|Plot|Preview)"),
+    ("py:class", r".*\.Annotated|traceana\.(cohorts|questions)\..*tables\w*\.\w+"),  # of results
     ("py:class", r"collections\..*"),
     ("py:data", r"traceana\..*"),
 ]
