@@ -79,6 +79,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             if lie == "a bomb":
                 self.send_header("Content-Encoding", "gzip")
                 content = gzip.compress(bytes(1 << 22))
+            if lie == "a page":
+                content = b"\n<!DOCTYPE html><html></html>\n"
             self.end_headers()
             with suppress(OSError):
                 self.wfile.write(content)

@@ -298,6 +298,8 @@ def test_file_cut_without_a_word_is_found_by_its_checksum(tmp_path: Path, server
         ("redirects for ever", "HTTP 302 Found; try later"),
         ("to file:///etc/passwd", "file:///etc/passwd"),
         ("to http://[", "b.csv from"),
+        ("to http://me:secret@127.0.0.1:1/b", "moved, and 127.0.0.1:1 does not answer"),
+        ("a page", r"found .* \(30 bytes, an HTML page\)"),
     ],
 )
 def test_server_that_lies_costs_one_line_and_little_disk(
@@ -339,7 +341,9 @@ def test_a_server_that_never_ends_its_headers_is_left(
     server.files = {f"/{name}": content for name, content in PUBLISHED.items()}
     server.lies = {"/a.csv": "no headers"}
     first, second = told(to=tmp_path / "to", mirror=server.address)
-    assert first.endswith("does not answer; is there a network? Else name a mirror")
+    assert first.endswith(
+        "does not answer (ConnectionError); is there a network? Else name a mirror"
+    )
     assert second == "planted: not tried for the same reason: b.csv, c.csv.xz"
     assert not held(tmp_path / "to")
 
@@ -354,7 +358,7 @@ def test_servers_refusal_is_one_line(tmp_path: Path, server: Server) -> None:
 
 def test_host_that_does_not_answer_is_tried_once(tmp_path: Path) -> None:
     lines = told(to=tmp_path / "to", mirror="http://127.0.0.1:1")
-    assert "127.0.0.1:1 does not answer; is there a network?" in lines[0]
+    assert "127.0.0.1:1 does not answer (ConnectionError); is there a network?" in lines[0]
     assert lines[1:] == ["planted: not tried for the same reason: b.csv, c.csv.xz"]
     assert held(tmp_path / "to") == {}
 

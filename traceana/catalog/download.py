@@ -287,11 +287,10 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
         response = getattr(error, "response", None)
         if response is not None and response.status_code in {404, 410}:
             return False
-        if answers:
-            fault = _fault_of(response, file, copy)
-        else:
+        if not answers:
             silent.add(host)
-            fault = f"{host} does not answer; is there a network? Else name a mirror"
+        begun = bool(answers) and not answers[-1].is_redirect
+        fault = _fault_of(error, file, copy, url, begun=begun)
         raise CatalogError(f"{file.name} from {url}: {fault}") from None
     finally:
         for answer in answers:
@@ -299,10 +298,17 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
     return True
 
 
-def _fault_of(response: Any, file: PublishedFile, copy: _Bounded) -> str:  # noqa: ANN401  requests'
+def _fault_of(error: OSError, file: PublishedFile, copy: _Bounded, url: str, *, begun: bool) -> str:
     """Return why an answer is not the whole file."""
+    response = getattr(error, "response", None)
     if response is not None:
         return f"HTTP {response.status_code} {response.reason}; try later, or name a mirror"
+    if not begun:
+        asked = getattr(getattr(error, "request", None), "url", url)
+        host = urlsplit(asked).netloc.rpartition("@")[2]
+        moved = "" if host == urlsplit(url).netloc else "it was moved, and "
+        why = type(error).__name__  # such as SSLError
+        return f"{moved}{host} does not answer ({why}); is there a network? Else name a mirror"
     if copy.is_slow:
         return f"it came slower than {_SLOWEST} bytes/s; try later, or name a mirror"
     size = "" if file.bytes is None else f" of its {file.bytes} bytes"
@@ -329,7 +335,8 @@ def find_fault(file: PublishedFile, copy: Path, /) -> str | None:
     if found == expected:
         return None
     published = "" if file.bytes is None else f" ({file.bytes} bytes)"
+    page = ", an HTML page" if re.match(rb"\s*<(!doctype )?html", start, re.IGNORECASE) else ""
     return (
         f"not what was published: expected {kind} {expected}{published}, "
-        f"found {found} ({size} bytes); fetch it again, or name another mirror"
+        f"found {found} ({size} bytes{page}); fetch it again, or name another mirror"
     )
