@@ -324,14 +324,11 @@ class BuddyNodes:
     def release(self, jobs: Iterable[int], /) -> None:
         """Release the nodes of jobs, in this order."""
         for job in jobs:
-            emptied = []
             for node in self._nodes.pop(job, ()):
                 self._jobs_on[node] -= 1
                 if not self._jobs_on[node]:
-                    emptied.append(node)
-            if emptied:
-                self._free += emptied
-                self._sort()
+                    self._free.append(node)
+        self._sort()
 
     def place(self, gpus: Mapping[int, int], /) -> dict[int, tuple[int, int]]:
         """Place jobs, sorted from the largest; return the first GPU and their number by job."""
