@@ -48,7 +48,7 @@ COHORT_NEEDS: Final = (
     {"tasks": ("status",), "instances": ("start_s", "end_s")},
 )
 """What a trace needs for a cohort: jobs with runtimes, or tasks and their instances."""
-SEEN: Final = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
+SEEN: Final[dict[str, Any]] = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
 """Columns of the rows of a cohort, as options of analyses of censored runtimes."""
 BLOCK: Final = "time_block"
 """Column of the block of days in which a row was submitted, the unit of rows without a user."""

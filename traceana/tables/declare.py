@@ -10,6 +10,7 @@ from textwrap import indent
 from typing import Any, TypeVar
 
 import dataframely as dy
+import numpy as np
 import polars as pl
 
 from traceana.tables.formatting import UNITS
@@ -135,6 +136,12 @@ def declared(
     if untyped := [name for name in empty if not isinstance(columns[name], dy.Any)]:
         frame = frame.with_columns(pl.col(name).cast(columns[name].dtype) for name in untyped)
     return frame[[*by, *present]]  # select would copy columns of different chunks
+
+
+def interval_columns(ends: Iterable[np.ndarray], /) -> dict[str, pl.Series]:
+    """Return the ends of intervals as columns ci_low and ci_high, NaN as null."""
+    low, high = (pl.Series(end).fill_nan(None) for end in ends)
+    return {"ci_low": low, "ci_high": high}
 
 
 def schema_of(table: type[ResultTable], /) -> dict[str, pl.DataType]:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, count_cut, form_cohort
+from traceana.cohorts.cohort import COHORT_NEEDS, SEEN, Cohort, count_cut, form_cohort
 from traceana.cohorts.observation import window_of
 from traceana.cohorts.overlap import HELD, Window
 from traceana.errors import DataError
@@ -397,7 +397,6 @@ def describe_headlines(trace: Trace, /) -> pl.DataFrame:
     headlines["Stragglers"] = _or_note(_straggler_cost, trace)
     rows = [
         {"question": question, "name": name, "measure": measure, "trace": trace.label}
-        | {"rank": None}
         | headlines[question]
         for question, (name, measure) in _QUESTIONS.items()
     ]
@@ -435,12 +434,11 @@ def _runtime(cohort: Cohort) -> Row:
     table = cohort.rows.drop_nulls("duration_s")
     if not (cut := count_cut(table)):
         return _median(cohort, table["duration_s"], table, _listed(cohort))
-    seen: dict[str, Any] = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
-    survival = cohort.over_units(kaplan_meier, table, status=None, **seen)
-    median, *ends = survival.groups.select("median_s", "ci_low", "ci_high").row(0)
+    survival = cohort.over_units(kaplan_meier, table, status=None, **SEEN)
+    median, low, high = survival.groups.select("median_s", "ci_low", "ci_high").row(0)
     cut_note = f"{cut:,} truncated or censored: Kaplan-Meier median"
     note = _joined(_listed(cohort), cut_note, _independence(cohort))
-    return _row(table.height, median, (ends[0], ends[1]), note)
+    return _row(table.height, median, (low, high), note)
 
 
 def _size(cohort: Cohort) -> Row:

@@ -45,7 +45,15 @@ from traceana.stats.permutation import (
     sign_flip_pvalue,
     too_few_clusters,
 )
-from traceana.store.frames import LARGEST, Names, as_names, open_frame, reduce_frame, refuse_clash
+from traceana.store.frames import (
+    LARGEST,
+    Names,
+    as_keys,
+    as_names,
+    open_frame,
+    reduce_frame,
+    refuse_clash,
+)
 from traceana.tables.declare import declared, returns
 
 _MAX_BINS: Final = 1000
@@ -80,8 +88,7 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.
     >>> traceana.mean_by_value(jobs, "gpus", "runtime_s").rows()
     [(1.0, 2, 75.0), (8.0, 2, 750.0)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, ("value", "n", "mean", "x"))
+    keys = as_keys(by, ("value", "n", "mean", "x"))
     lazy = open_frame(frame, keys=keys, measures={"x": x, "y": y})
     both = lazy.filter(~nw.col(x).is_null(), ~nw.col(y).is_null())
     rows = both.select(*keys, nw.col(x).alias("value"), nw.col(y).alias("a y"))

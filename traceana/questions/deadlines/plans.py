@@ -27,7 +27,7 @@ from traceana.questions.deadlines.rates import (
 )
 from traceana.simulate.deadlines.tables import PlanComparison
 from traceana.store import Trace
-from traceana.store.frames import Names, as_names, refuse_clash
+from traceana.store.frames import Names, as_keys
 from traceana.tables.declare import declared, returns, schema_of
 
 
@@ -86,8 +86,7 @@ def compare_plans(
     >>> found.select("compared", "n", pl.col("value").round(2)).head(2).rows()
     [('tightness', 2081, 0.02), ('iterations', 2081, 0.02)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, PlanComparison.columns())
+    keys = as_keys(by, PlanComparison.columns())
     names = {"submit": submit, "runtime": runtime, "gpus": gpus}
     published, drawn = (
         _groups(plans, jobs, keys, names, which)

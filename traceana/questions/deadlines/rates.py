@@ -22,8 +22,8 @@ from traceana.simulate.deadlines.tables import (
     PublishedDraws,
 )
 from traceana.stats.intervals import wilson_interval
-from traceana.store.frames import Names, as_names, collect, open_frame, reading, refuse_clash
-from traceana.tables.declare import declared, returns, schema_of
+from traceana.store.frames import Names, as_keys, collect, open_frame, reading
+from traceana.tables.declare import declared, interval_columns, returns, schema_of
 
 _PUBLISHED: Final = tomllib.loads(
     files("traceana.simulate.deadlines").joinpath("published.toml").read_text(encoding="utf-8")
@@ -432,8 +432,7 @@ def deadline_tightness(
     >>> found.select("n", pl.col("fraction_met", "tightness_median").round(1)).rows()
     [(2081, 0.5, 1.0)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, DeadlineTightness.columns())
+    keys = as_keys(by, DeadlineTightness.columns())
     names = {"submit": submit, "runtime": runtime, "gpus": gpus}
     joined = join_plans(training_plans, jobs, by=keys, columns=names)
     rates = rates_of(joined)
@@ -458,12 +457,10 @@ def deadline_tightness(
     table = used.select(shares)
     if keys:
         table = used.group_by(keys).agg(shares).sort(keys, nulls_last=True)
-    low, high = wilson_interval(table["n_met"], table["n"], confidence=confidence)
     any_plan = pl.when(pl.col("n") > 0)
     rows = table.with_columns(
         fraction_met=any_plan.then(pl.col("n_met") / pl.col("n")),
-        ci_low=pl.Series(low).fill_nan(None),
-        ci_high=pl.Series(high).fill_nan(None),
+        **interval_columns(wilson_interval(table["n_met"], table["n"], confidence=confidence)),
         fraction_met_fastest=any_plan.then(pl.col("n_met_fastest") / pl.col("n")),
     )
     return declared(rows, DeadlineTightness, by=keys)

@@ -30,8 +30,8 @@ from traceana.stats.arrays import Floats
 from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_mean_interval
 from traceana.stats.logistic import clustered_odds, odds_ratio, pooled_odds
 from traceana.stats.ranks import between_groups, cluster_covariance
-from traceana.store.frames import Names, as_names, reduce_frame, refuse_clash
-from traceana.tables.declare import declared, returns, schema_of
+from traceana.store.frames import Names, as_keys, as_names, reduce_frame, refuse_clash
+from traceana.tables.declare import declared, interval_columns, returns, schema_of
 
 TABLES: Final = 9999
 """Tables drawn for a Monte Carlo p-value."""
@@ -99,20 +99,15 @@ def outcome_association(
     >>> found.select("n", "failures", pl.col("cramers_v").round(2)).rows()
     [(40, 12, 0.44)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, Association.columns())
+    keys = as_keys(by, Association.columns())
     check_confidence(confidence)
     random = as_generator(rng)
     columns = keys if cluster is None else (*keys, cluster)
     counts = count_failures(frame, columns, status=status, success=success, failure=failure)
     if cluster is not None:
         counts = counts.drop_nulls(cluster)
-    row = dict.fromkeys(Association.columns()) | _associate(
-        counts, keys, cluster, confidence=confidence, random=random
-    )
-    return declared(
-        pl.DataFrame([row]).with_columns(pl.selectors.float().fill_nan(None)), Association
-    )
+    row = _associate(counts, keys, cluster, confidence=confidence, random=random)
+    return declared(pl.DataFrame([row], schema_of(Association)).fill_nan(None), Association)
 
 
 def _associate(
@@ -124,9 +119,8 @@ def _associate(
     random: np.random.Generator,
 ) -> dict[str, Any]:
     group, labels = group_codes(counts, keys)
-    part_n, part_failed = (counts[name].cast(pl.Float64).to_numpy() for name in ("n", "failures"))
-    n: Floats = np.asarray(np.bincount(group, weights=part_n), dtype=float)
-    failed: Floats = np.asarray(np.bincount(group, weights=part_failed), dtype=float)
+    parts = counts.select("n", "failures").to_numpy().T.astype(float)
+    n, failed = (np.bincount(group, part).astype(float) for part in parts)
     rows, failures = n.sum(), failed.sum()
     of = None if cluster is None else cluster_codes(counts[cluster])
     result: dict[str, Any] = {
@@ -144,8 +138,8 @@ def _associate(
         centered = np.eye(len(n)) - n / rows
         spread = centered @ np.diag(own * (1 - own) / n) @ centered.T
     else:
-        null = cluster_covariance(of, group, part_n, part_failed, center=rate)
-        spread = cluster_covariance(of, group, part_n, part_failed)
+        null = cluster_covariance(of, group, *parts, center=rate)
+        spread = cluster_covariance(of, group, *parts)
     test = between_groups(n, failed, failures, null=null, spread=spread, confidence=confidence)
     statistic = test.statistic * rows / (rows - 1)
     expected = min(rate, 1 - rate) * n.min()
@@ -465,8 +459,7 @@ def standardized_failure_rates(
     >>> found.select("gpu", "rate", "standardized", "fraction_covered").rows()
     [('T4', 0.5, 1.0, 0.75), ('V100', 0.0, 0.0, 0.75)]
     """
-    keys, within = as_names(by), as_names(strata)
-    refuse_clash(keys, StandardizedRates.columns())
+    keys, within = as_keys(by, StandardizedRates.columns()), as_names(strata)
     if not within:
         raise DataError("strata names no column; name at least one, such as strata='gpus'")
     check_confidence(confidence)
@@ -510,7 +503,7 @@ def standardized_failure_rates(
         size, rate = pl.col("size"), pl.col("rate")
         variance = rate * (1 - rate) / (size - 1).clip(1) * (size * pl.col("part")) ** 2
         errors = reduce_frame(rows, keys, variance=variance.sum(), effective=pl.lit(np.inf).first())
-    low, high = clustered_mean_interval(
+    ends = clustered_mean_interval(
         table["standardized"], errors["variance"], errors["effective"], confidence=confidence
     )
     few = pl.when(errors["effective"] < FEWEST_CLUSTERS).then(
@@ -520,12 +513,12 @@ def standardized_failure_rates(
     table = table.with_columns(
         rate=failures / n,
         fraction_covered=covered / pl.sum("n"),
-        ci_low=pl.when(varies).then(pl.Series(low.clip(0, 1)).fill_nan(None)),
-        ci_high=pl.when(varies).then(pl.Series(high.clip(0, 1)).fill_nan(None)),
+        **interval_columns(np.clip(ends, 0, 1)),
         note=few.when(~varies).then(pl.lit("no row or every row failed: no interval"))
         if covered
         else pl.lit("no stratum has rows of all groups"),
     )
+    table = table.with_columns(pl.when(varies).then(pl.col("ci_low", "ci_high")))
     if not covered:
-        table = table.with_columns(standardized=None, ci_low=None, ci_high=None)
+        table = table.with_columns(standardized=None)
     return declared(table, StandardizedRates, by=keys)

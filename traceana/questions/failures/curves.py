@@ -38,7 +38,7 @@ from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import FEWEST_BEYOND
 from traceana.stats.survival import log_log_interval, restricted_mean
 from traceana.store.frames import Names, as_names, beside, refuse_clash
-from traceana.tables.declare import declared
+from traceana.tables.declare import declared, interval_columns
 from traceana.tables.formatting import duration_ticks
 
 Keys = tuple[str, ...]
@@ -154,39 +154,27 @@ def incidence_and_survival(
 
 
 def _incidence(
-    estimated: tuple[pl.DataFrame, pl.DataFrame],
-    keys: Keys,
-    names: Keys,
-    confidence: float,
+    estimated: tuple[pl.DataFrame, pl.DataFrame], keys: Keys, names: Keys, confidence: float
 ) -> CumulativeIncidence:
     times, totals = estimated
     curves, groups = [], []
     for event in names:
-        low, high = log_log_interval(
-            *(times[f"{event} incidence"], times[f"{event} variance"]),
-            df=times["df"],
-            confidence=confidence,
-        )
+        share, variance = times[f"{event} incidence"], times[f"{event} variance"]
+        ends = log_log_interval(share, variance, df=times["df"], confidence=confidence)
         curve = times.select(
-            *keys,
+            *(*keys, "time_s", "n_at_risk"),
             event=pl.lit(event),
-            time_s="time_s",
-            n_at_risk="n_at_risk",
-            n_events=pl.col(event),
-            incidence=pl.col(f"{event} incidence"),
-            ci_low=pl.Series(low).fill_nan(None),
-            ci_high=pl.Series(high).fill_nan(None),
+            n_events=event,
+            incidence=share,
+            **interval_columns(ends),
         ).filter(pl.col("n_events") > 0)
         curves.append(curve)
-        last = curve.select(*keys, "incidence", "ci_low", "ci_high")
+        last = curve.group_by(keys, maintain_order=True).last()
+        last = last.select(*keys, "incidence", "ci_low", "ci_high")
         none = pl.when(pl.col(event) == 0).then(pl.lit(f"no row with a runtime is {event}"))
-        of_event = beside(totals, last.group_by(keys, maintain_order=True).last(), keys)
-        of_event = of_event.with_columns(
-            event=pl.lit(event),
-            n_events=pl.col(event),
-            note=none.otherwise(_note_unknown(event, names)),
-        )
-        groups.append(_note_few_clusters(of_event))
+        note = none.otherwise(_note_unknown(event, names))
+        of_event = totals.with_columns(event=pl.lit(event), n_events=event, note=note)
+        groups.append(_note_few_clusters(beside(of_event, last, keys)))
     steps = pl.concat(curves)
     times_s = steps["time_s"].filter(steps["time_s"] > 0).to_numpy()
     ticks = duration_ticks(times_s.min(), times_s.max(), _TICKS) if len(times_s) else []
@@ -291,17 +279,10 @@ def _survival(
 ) -> SurvivalCurves:
     times, totals = estimated
     horizon_s = default_horizon(times, keys, horizon_s)
-    low, high = log_log_interval(
-        *(times["survival"], times["survival_variance"]),
-        df=times["df"],
-        confidence=confidence,
-    )
-    curves = times.with_columns(
-        n_events=pl.sum_horizontal(names),
-        ci_low=pl.Series(low).fill_nan(None),
-        ci_high=pl.Series(high).fill_nan(None),
-    ).filter(pl.col("n_events") > 0)
-    curves = declared(curves, SurvivalSteps, by=keys)
+    share, variance = times["survival"], times["survival_variance"]
+    ends = log_log_interval(share, variance, df=times["df"], confidence=confidence)
+    curves = times.with_columns(n_events=pl.sum_horizontal(names), **interval_columns(ends))
+    curves = declared(curves.filter(pl.col("n_events") > 0), SurvivalSteps, by=keys)
     of_quantiles = _quantiles(curves, totals, keys, sorted({0.5, *quantiles}))
     table = of_quantiles.filter(quantile=0.5).rename({"time_s": "median_s"})
     table = table.drop("quantile", "note")
@@ -389,8 +370,8 @@ def _restricted(
             half = float(stdtrit(df, (1 + confidence) / 2)) * math.sqrt(variance)
             row["restricted_mean_s"] = mean
             if half > 0:  # not NaN
-                row |= {"restricted_ci_low": max(0.0, mean - half)}
-                row |= {"restricted_ci_high": min(horizon_s, mean + half)}
+                ends = max(0.0, mean - half), min(horizon_s, mean + half)
+                row |= zip(_RESTRICTED[1:], ends, strict=True)
                 if n < 25 * _skewness(t, s, mean, horizon_s) ** 2:
                     row["mean_note"] = _SKEWED
                 elif n < _FEWEST:

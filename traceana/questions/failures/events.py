@@ -22,12 +22,12 @@ from traceana.stats.survival import incidence, incidence_variances
 from traceana.store.frames import (
     LARGEST,
     Names,
+    as_keys,
     as_names,
     beside,
     collect,
     open_frame,
     reduce_frame,
-    refuse_clash,
 )
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -90,16 +90,16 @@ def estimate_incidence(
         )
     sums = {name: pl.col(name).filter(with_time).sum() for name in ("n", *events)}
     unknown = {f"{name} unknown": pl.col(name).filter(~with_time).sum() for name in events}
-    totals = {
+    groups = parts.group_by(keys).agg(
         **sums,
         **unknown,
-        "n_truncated": pl.col("late").sum(),
-        "n_excluded": pl.col("n").filter(~with_time).sum(),
-        "last_s": pl.col("time_s").max(),
+        n_truncated=pl.col("late").sum(),
+        n_excluded=pl.col("n").filter(~with_time).sum(),
+        last_s=pl.col("time_s").max(),
         **of_clusters,
-    }
+    )
     censored = pl.col("n") - pl.sum_horizontal(events)
-    groups = parts.group_by(keys).agg(**totals).with_columns(n_censored=censored)
+    groups = groups.with_columns(n_censored=censored)
     times = counts.filter(with_time).with_columns(n_censored=censored)
     horizon_s = default_horizon(times, keys, horizon_s)
     pairs = zip(_split(times, keys), _split(parts.filter(with_time), keys), strict=True)
@@ -193,18 +193,13 @@ def count_events(
         measures["start"] = columns.start
     if columns.entry is not None:
         measures["entry"] = columns.entry
-    seen = () if columns.observed is None else (columns.observed,)
+    names = (*keys, *of, *(() if columns.observed is None else (columns.observed,)))
     if columns.status is None:
-        lazy = open_frame(frame, keys=(*keys, *of, *seen), measures=measures)
+        lazy = open_frame(frame, keys=names, measures=measures)
         status = nw.lit(events[0] if events else "")
     else:
-        lazy = open_statuses(
-            frame,
-            (*keys, *of, *seen),
-            status=columns.status,
-            named={"events": events},
-            measures=measures,
-        )
+        named = {"events": events}
+        lazy = open_statuses(frame, names, status=columns.status, named=named, measures=measures)
         status = nw.col(columns.status)
     time = nw.col(columns.runtime)
     if running_until_s is not None:
@@ -309,8 +304,7 @@ def rows_at_risk(
     >>> traceana.rows_at_risk(jobs, [0, 100, 1000]).select("time_s", "n_at_risk").rows()
     [(0.0, 3), (100.0, 2), (1000.0, 1)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, (*RowsAtRisk.columns(), "n", "late"))
+    keys = as_keys(by, (*RowsAtRisk.columns(), "n", "late"))
     times_s = as_list("times_s", times_s)
     if not all(is_number(time) and 0 <= time < math.inf for time in times_s):
         raise DataError(f"times_s must be numbers of seconds from 0 on; found {times_s!r}")

@@ -60,19 +60,11 @@ def _write_n(ax: Axes, row: int, n: int, place: float) -> None:
 
 def _draw_rows(ax: Axes, result: pl.DataFrame, value: str) -> None:
     """Draw a dot and an interval per row, without null intervals."""
-    rows = result.select(value, "ci_low", "ci_high").with_row_index()
-    inside = rows.drop_nulls(["ci_low", "ci_high"])
-    ax.hlines(
-        inside["index"],
-        inside["ci_low"],
-        inside["ci_high"],
-        color=color_of(0),
-        linewidth=1.4,
-        gid="intervals",
-    )
+    bars = result.select("ci_low", "ci_high").with_row_index().drop_nulls()
+    ax.hlines(*bars, color=color_of(0), linewidth=1.4, gid="intervals")
     ax.scatter(
-        rows[value],
-        rows["index"],
+        result[value],
+        range(result.height),
         s=16,
         color=color_of(0),
         zorder=4,
@@ -332,17 +324,9 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
                 gid=f"none-{place}",
             )
         else:
-            ax.hlines(
-                place,
-                term["ci_low"],
-                term["ci_high"],
-                color=color_of(0),
-                linewidth=1.4,
-                gid=f"interval-{place}",
-            )
-            ax.scatter(
-                term["odds_ratio"], place, s=16, color=color_of(0), zorder=4, gid=f"dot-{place}"
-            )
+            color, ends = color_of(0), (term["ci_low"], term["ci_high"])
+            ax.hlines(place, *ends, color=color, linewidth=1.4, gid=f"interval-{place}")
+            ax.scatter(term["odds_ratio"], place, s=16, color=color, zorder=4, gid=f"dot-{place}")
         _write_n(ax, place, term["n"], 1.02)
     name_rows(ax, [name for name, _ in rows])
     for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
@@ -363,9 +347,9 @@ def describe_failure_odds(result: FailureModel) -> str:
 
 def _ends(table: pl.DataFrame) -> tuple[float, float]:
     """Return the limits of the axis."""
-    nearest = min(*table["odds_ratio"], 1.0) / _BEYOND
-    farthest = max(*table["odds_ratio"], 1.0) * _BEYOND
-    return max(min(table["ci_low"]), nearest), min(max(table["ci_high"]), farthest)
+    ratios = [*table["odds_ratio"], 1.0]
+    low, high = min(table["ci_low"]), max(table["ci_high"])
+    return max(low, min(ratios) / _BEYOND), min(high, max(ratios) * _BEYOND)
 
 
 def _lay_out(odds_ratios: pl.DataFrame) -> list[tuple[str, dict[str, Any] | None]]:

@@ -19,7 +19,7 @@ from traceana.questions.failures.rates import refuse_missing
 from traceana.questions.failures.tables import Goodput, HazardByRuntime, TimeLimitEnds
 from traceana.stats.arguments import as_list, check_confidence, is_number
 from traceana.stats.intervals import rate_interval
-from traceana.store.frames import Names, as_names, collect, open_frame, reduce_frame, refuse_clash
+from traceana.store.frames import Names, as_keys, as_names, collect, open_frame, reduce_frame
 from traceana.tables.declare import declared, returns, schema_of
 
 EDGES_S: Final = (0.0, 60.0, 600.0, 3600.0, 21_600.0, 86_400.0, 172_800.0, 604_800.0)
@@ -79,8 +79,7 @@ def hazard_by_runtime(
     [(0.0, 2, 1.025), (3600.0, 0, 1.0)]
     """
     check_confidence(confidence)
-    keys, names = as_names(by), check_events(events)
-    refuse_clash(keys, HazardByRuntime.columns())
+    keys, names = as_keys(by, HazardByRuntime.columns()), check_events(events)
     edges = _check_edges(edges_s)
     extra = {column for column in (cluster, observed) if column is not None}
     measures = [runtime, *([entry] if entry else [])]
@@ -199,33 +198,30 @@ def time_limit_ends(
     >>> traceana.time_limit_ends(jobs).select("n", "at_limit", "median").row(0)
     (3, 1, 0.5)
     """
-    keys = as_names(by)
-    refuse_clash(keys, TimeLimitEnds.columns())
+    keys = as_keys(by, TimeLimitEnds.columns())
     measures = {"runtime": runtime, "limit": time_limit, "gpus": gpus}
-    if window is None:
-        rows = open_frame(jobs, keys=keys, measures=measures).with_columns(
-            nw.col(runtime).alias(HELD)
-        )
-    else:
-        rows = open_overlap(jobs, keys, measures, window=window)
     limit, ran = nw.col(time_limit), nw.col(runtime)
+    if window is None:
+        held, rows = ran, open_frame(jobs, keys=keys, measures=measures)
+    else:
+        held, rows = nw.col(HELD), open_overlap(jobs, keys, measures, window=window)
     with_limit = ~(limit * ran).is_null() & (limit > 0)
-    used = nw.when(with_limit).then(ran / limit)
-    hours = nw.when(with_limit).then(nw.col(HELD) * nw.col(gpus) / 3600)
-    prepared = rows.with_columns(used.alias("used"), hours.alias("of all"))
-    at = nw.col("used") >= 1
+    used, hours = nw.col("used"), nw.col("hours")
+    rows = rows.with_columns(
+        nw.when(with_limit).then(ran / limit).alias("used"),
+        nw.when(with_limit).then(held * nw.col(gpus) / 3600).alias("hours"),
+    )
     table = reduce_frame(
-        prepared.with_columns(nw.when(at).then(nw.col("of all")).alias("of these")),
+        rows.with_columns(nw.when(used >= 1).then(hours).alias("of these")),
         keys,
-        n=nw.col("used").count(),
-        n_missing=nw.len() - nw.col("used").count(),
-        at_limit=nw.when(at).then(nw.col("used")).count(),
+        n=used.count(),
+        n_missing=nw.len() - used.count(),
+        at_limit=nw.when(used >= 1).then(used).count(),
         hours=nw.col("of these").sum(),
-        total=nw.col("of all").sum(),
-        **{
-            name: nw.col("used").quantile(q, interpolation="linear")
-            for name, q in {"p25": 0.25, "median": 0.5, "p75": 0.75}.items()
-        },
+        total=hours.sum(),
+        p25=used.quantile(0.25, interpolation="linear"),
+        median=used.quantile(0.5, interpolation="linear"),
+        p75=used.quantile(0.75, interpolation="linear"),
     )
     table = table.with_columns(
         fraction_at_limit=pl.when(pl.col("n") > 0).then(pl.col("at_limit") / pl.col("n")),
@@ -297,8 +293,7 @@ def goodput(
     >>> traceana.goodput(jobs).select("kind", "gpu_hours").rows()
     [('useful', 16.0), ('repeated', 8.0), ('lost', 1.0), ('unfinished', 0.0)]
     """
-    keys, names = as_names(by), as_names(same)
-    refuse_clash(keys, Goodput.columns())
+    keys, names = as_keys(by, Goodput.columns()), as_names(same)
     columns = tuple(dict.fromkeys((*keys, *names, status)))
     measures = {"start": start, "end": end, "runtime": runtime, "gpus": gpus}
     rows = collect(open_overlap(jobs, columns, measures, window=window))
@@ -326,13 +321,13 @@ def goodput(
         n_missing=pl.col("hours").null_count(),
         gpu_hours=pl.col("hours").sum(),
     )
-    kinds = pl.DataFrame({"kind": ["useful", "repeated", "lost", "unfinished"], "order": range(4)})
-    every = table.select(keys).unique().join(kinds, how="cross") if keys else kinds
-    total = pl.col("gpu_hours").sum().over(keys or pl.lit(0))
-    table = (
-        every.join(table, on=[*keys, "kind"], how="left", nulls_equal=True)
-        .with_columns(pl.col("n", "n_missing", "gpu_hours").fill_null(0))
-        .with_columns(fraction_of_all=pl.when(total > 0).then(pl.col("gpu_hours") / total))
-        .sort(*keys, "order", nulls_last=True)
+    kinds = pl.DataFrame({"kind": ["useful", "repeated", "lost", "unfinished"]})
+    groups = table.select(keys).unique(maintain_order=True)
+    every = groups.join(kinds, how="cross", maintain_order="left_right") if keys else kinds
+    table = every.join(
+        table, on=[*keys, "kind"], nulls_equal=True, how="left", maintain_order="left"
     )
-    return declared(table, Goodput, by=keys)
+    total = pl.col("gpu_hours").sum().over(keys or pl.lit(0))
+    table = table.with_columns(pl.col("n", "n_missing", "gpu_hours").fill_null(0))
+    fraction = pl.when(total > 0).then(pl.col("gpu_hours") / total)
+    return declared(table.with_columns(fraction_of_all=fraction), Goodput, by=keys)

@@ -9,7 +9,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
-from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from traceana.cohorts.cohort import (
@@ -30,10 +29,10 @@ from traceana.questions.failures.model import make_design
 from traceana.questions.failures.rates import cluster_codes, failure_rates
 from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
 from traceana.stats.arguments import check_confidence, is_number
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.permutation import too_few_clusters
 from traceana.store import Trace
-from traceana.store.frames import Names, as_names, collect, refuse_clash
+from traceana.store.frames import Names, as_keys, as_names, beside, collect
 from traceana.tables.declare import declared, returns, schema_of
 
 MOST_TIMES: Final = 500
@@ -160,15 +159,14 @@ def _of_cause(
     coefficient, error, dfs, note = np.zeros(0), np.zeros(0), np.zeros(0), None
     if matrix.shape[1]:  # none if every level always or never ends so
         coefficient, error, dfs, note = _fit_cox(time, start, design.failed, matrix, of)
-    result, column = [], 0
+    result, fitted = [], zip(coefficient, error, dfs.tolist(), strict=True)
     for term in design.terms:
         of_term = row | {name: term.get(name) for name in ("feature", "level", "reference", "n")}
         of_term |= {"n_events": term.get("failures"), "note": term.get("note")}
         if "scale" in term:
-            b, se = coefficient[column] / term["scale"], error[column] / term["scale"]
-            df = float(dfs[column])
+            *estimated, df = next(fitted)
+            b, se = (value / term["scale"] for value in estimated)
             reach = stdtrit(df, (1 + confidence) / 2) if df > 0 else np.nan
-            column += 1
             ends = np.exp(np.clip([b, b - reach * se, b + reach * se], -700, 700))
             of_term |= zip(("hazard_ratio", "ci_low", "ci_high"), ends.tolist(), strict=True)
             of_term |= {
@@ -189,11 +187,7 @@ def _note_few(effective: float, events: int) -> str | None:
 
 
 def _fit_cox(
-    time: Floats,
-    entry: Floats | None,
-    event: Floats,
-    matrix: Floats,
-    clusters: list[NDArray[np.int64]],
+    time: Floats, entry: Floats | None, event: Floats, matrix: Floats, clusters: list[Integers]
 ) -> tuple[Floats, Floats, Floats, str | None]:
     """Return the coefficients, their errors, the degrees of freedom, and a note."""
     from statsmodels.duration.hazard_regression import PHReg  # noqa: PLC0415
@@ -238,14 +232,13 @@ def _fit_cox(
 
 
 def _over_clusters(
-    scores: Floats, away: Floats, information: Floats, cluster: NDArray[np.int64]
+    scores: Floats, away: Floats, information: Floats, cluster: Integers
 ) -> tuple[Floats, Floats]:
     """Return the variances of a jackknife over clusters, and effective clusters less one."""
     m, k = int(cluster.max()) + 1, scores.shape[1]
-    sums = np.stack([np.bincount(cluster, column, m) for column in scores.T], axis=1)[..., None]
-    covariance = np.empty((m, k, k))
-    for first, second in np.ndindex(k, k):
-        covariance[:, first, second] = np.bincount(cluster, away[:, first] * away[:, second], m)
+    sums = np.stack([np.bincount(cluster, column) for column in scores.T], axis=1)[..., None]
+    pairs = [np.bincount(cluster, away[:, a] * away[:, b]) for a, b in np.ndindex(k, k)]
+    covariance = np.stack(pairs, axis=1).reshape(m, k, k)
     total = covariance.sum(axis=0)
     try:
         moved = np.linalg.solve(total - covariance, sums)
@@ -331,8 +324,7 @@ def outcome_by_horizon(
     >>> found.select("event", "fraction", "rate_of_ended").rows()
     [('completed', 0.375, 0.66...), ('failed', 0.25, 0.33...)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, OutcomesByHorizon.columns())
+    keys = as_keys(by, OutcomesByHorizon.columns())
     if horizon_s is not None and not (is_number(horizon_s) and 0 < horizon_s < np.inf):
         raise DataError(f"horizon_s must be a positive number of seconds; it is {horizon_s!r}")
     incidence = cumulative_incidence(
@@ -349,10 +341,9 @@ def outcome_by_horizon(
     curves, groups = incidence.curves, incidence.groups
     if horizon_s is None:
         horizon_s = _longest(curves, keys)
-    columns = [*keys, "event"]
     last = incidence.incidence_at(horizon_s).rename({"incidence": "fraction"})
     table = groups.rename({"n_censored": "n_not_ended"}).drop("incidence", "ci_low", "ci_high")
-    table = table.join(last, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    table = beside(table, last, [*keys, "event"])
     n, n_events, not_ended = (pl.col(name) for name in ("n", "n_events", "n_not_ended"))
     running = (not_ended / n).fill_nan(0.0)
     biased = pl.format(

@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
-from numpy.typing import NDArray
 
 from traceana.cohorts.cohort import notes_unit, with_adjusted
 from traceana.cohorts.ends import open_outcomes, with_failure
@@ -23,7 +22,7 @@ from traceana.questions.failures.tables import (
     OddsRatios,
 )
 from traceana.stats.arguments import as_generator, check_choice, check_confidence
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.intervals import wilson_interval
 from traceana.stats.logistic import (
     LogisticFit,
@@ -182,7 +181,7 @@ def _estimated(design: Design) -> list[dict[str, Any]]:
     return [term for term in design.terms if "scale" in term]
 
 
-def _with_squares(design: Design, cluster: NDArray[np.int64] | None) -> Design:
+def _with_squares(design: Design, cluster: Integers | None) -> Design:
     """Add the squares of numbers that predict failure, free of the number, and mark its terms."""
     squares, terms = [], []
     for column, term in enumerate(_estimated(design), 1):
@@ -369,7 +368,7 @@ def failure_model(
     if curved:
         design = _with_squares(design, of)
     bins, scores = _predictions(design, of, confidence, as_generator(rng))
-    summary = dict.fromkeys(ModelFit.columns()) | {
+    summary = {
         "n": design.rows.height,
         "failures": int(design.failed.sum()),
         "n_excluded": rows.height - design.rows.height,
@@ -390,7 +389,7 @@ def failure_model(
     return FailureModel(
         odds_ratios=odds_ratios,
         calibration=bins,
-        fit=pl.DataFrame([summary]).with_columns(pl.selectors.float().fill_nan(None)),
+        fit=pl.DataFrame([summary], schema_of(ModelFit)).fill_nan(None),
         joint=joint,
         success=succeeded,
         failure=failed,
@@ -401,8 +400,8 @@ def _odds_ratios(
     every: pl.DataFrame,
     design: Design,
     features: tuple[str, ...],
-    cluster: NDArray[np.int64] | None,
-    inflation: NDArray[np.float64],
+    cluster: Integers | None,
+    inflation: Floats,
     *,
     firth: bool,
     confidence: float,
@@ -461,8 +460,8 @@ def _joint_tests(
     fit: LogisticFit,
     design: Design,
     terms: list[dict[str, Any]],
-    inflation: NDArray[np.float64],
-    cluster: NDArray[np.int64] | None,
+    inflation: Floats,
+    cluster: Integers | None,
 ) -> pl.DataFrame:
     """Test each set of collinear features together."""
     features: dict[str, list[int]] = {}
@@ -484,16 +483,10 @@ def _joint_tests(
             collinear = [f for f in collinear if f not in related]
         columns = [column + 1 for name in block for column in features[name]]
         tests = joint_test(fit, columns, error_df)
+        note = "not distinguishable where their own intervals contain 1"
+        note = "too few clusters for this test" if np.isnan(tests.pvalue) else note
         row = {"features": ", ".join(block), "df_error": None if cluster is None else error_df}
-        rows.append(
-            row
-            | tests._asdict()
-            | {
-                "note": "too few clusters for this test"
-                if np.isnan(tests.pvalue)
-                else "not distinguishable where their own intervals contain 1",
-            }
-        )
+        rows.append(row | tests._asdict() | {"note": note})
     return pl.DataFrame(rows, schema=schema_of(JointTests)).fill_nan(None)
 
 
@@ -504,10 +497,7 @@ def _odds(fit: LogisticFit, column: int, scale: float) -> dict[str, float]:
 
 
 def _predictions(
-    design: Design,
-    cluster: NDArray[np.int64] | None,
-    confidence: float,
-    random: np.random.Generator,
+    design: Design, cluster: Integers | None, confidence: float, random: np.random.Generator
 ) -> tuple[pl.DataFrame, dict[str, float | None]]:
     """Return the calibration by tenths and the scores of the predictions of held-out rows."""
     units = len(design.failed) if cluster is None else int(cluster.max()) + 1

@@ -24,7 +24,6 @@ _FEWEST_ROWS: Final = 20
 _FEWEST_NODES: Final = 10
 _MEDIAN_OF_ABSOLUTE: Final = 0.6745  # of a standard normal variable
 _MOST_NAMED: Final = 100
-_END: Final = ("status", "end_reason")
 
 
 @returns(NodeFailures)
@@ -101,26 +100,26 @@ def node_failures(
     rows = collect(opened).filter(
         pl.col(status).is_in([*success, *failure]), pl.col(node).is_not_null()
     )
-    ends = {
-        name: as_ for name, as_ in zip((status, end_reason), _END, strict=True) if name in names
-    }
-    classes = with_end_class(rows.select(pl.col(name).alias(as_) for name, as_ in ends.items()))
+    reasons = {"end_reason": end_reason} if end_reason in names else {}
+    classes = with_end_class(rows.select(status=status, **reasons))
     hosts = pl.col(node).cast(pl.String).str.split(",")
     hours = pl.col("gpus") * pl.col("runtime_s") / 3600
-    on_node = _with_strata(
-        rows.select(
-            *by,
-            node=hosts,
-            failure=classes[END_CLASS]
-            .is_in(["job", "machine"])
-            .fill_null(value=False)
-            .cast(pl.Int64),
-            hours=hours if {"gpus", "runtime_s"} <= {*names} else pl.lit(None, pl.Float64),
-            uses_gpus=pl.col("gpus") > 0 if "gpus" in names else pl.lit(value=True),
-            size=hosts.list.len().log(2).ceil(),
-        ).with_row_index("job"),
-        by,
+    failed = classes[END_CLASS].is_in(["job", "machine"]).fill_null(value=False)
+    rows = rows.select(
+        *by,
+        node=hosts,
+        failure=failed.cast(pl.Int64),
+        hours=hours if {"gpus", "runtime_s"} <= {*names} else pl.lit(None, pl.Float64),
+        uses_gpus=pl.col("gpus") > 0 if "gpus" in names else pl.lit(value=True),
+        size=hosts.list.len().log(2).ceil(),
     )
+    kind = [*by[:-1], "uses_gpus", "size"]
+    enough = pl.len().over(*kind, *by[-1:]) >= _FEWEST_ROWS
+    last = pl.col(by[-1]).cast(pl.String) if by else pl.lit("")
+    last = pl.when(enough).then(pl.concat_str(pl.lit("="), last)).otherwise(pl.lit("others"))
+    rows = rows.with_columns(last=last).with_row_index("job")
+    stratum = pl.struct(*kind, "last").rank("dense").alias("stratum")
+    on_node = rows.select("job", "node", stratum, "failure", "hours").explode("node")
     parts: list[pl.DataFrame] = []
     while len(parts) < _MOST_NAMED:
         compared = _compare(on_node, confidence)
@@ -137,39 +136,24 @@ def node_failures(
     )
 
 
-def _with_strata(rows: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    """Return [job, node, stratum, failure, hours], one row per job and node."""
-    kind = [*by[:-1], "uses_gpus", "size"]
-    fine = [*kind, *by[-1:]]
-    enough = pl.len().over(fine) >= _FEWEST_ROWS
-    last = pl.col(by[-1]).cast(pl.String) if by else pl.lit("")
-    rows = rows.with_columns(
-        last=pl.when(enough).then(pl.concat_str(pl.lit("="), last)).otherwise(pl.lit("others"))
-    )
-    rows = rows.with_columns(stratum=pl.struct(*kind, "last").rank("dense"))
-    return rows.select("job", "node", "stratum", "failure", "hours").explode("node")
-
-
 def _compare(on_node: pl.DataFrame, confidence: float) -> pl.DataFrame:
     """Compare each node with the other nodes of its strata."""
-    sums = {"n": pl.len().cast(pl.Int64), "failures": pl.col("failure").sum()}
-    lost = (pl.col("hours") * pl.col("failure")).sum()
     cells = on_node.group_by("node", "stratum").agg(
-        **sums, hours=lost, known=pl.col("hours").count()
+        n=pl.len().cast(pl.Int64),
+        failures=pl.col("failure").sum(),
+        hours=(pl.col("hours") * pl.col("failure")).sum(),
+        known=pl.col("hours").count(),
     )
     cells = cells.with_columns(
         total=pl.col("n").sum().over("stratum"), failed=pl.col("failures").sum().over("stratum")
     )
     n, total, failed = (pl.col(name).cast(pl.Float64) for name in ("n", "total", "failed"))
     others = total - n
+    product = n * others * failed * (total - failed)
     comparable = cells.filter(others > 0).with_columns(
         expected=n * (failed - pl.col("failures")) / others,
         mean=n * failed / total,
-        variance=n
-        * others
-        * failed
-        * (total - failed)
-        / (total**2 * pl.max_horizontal(total - 1, 1)),
+        variance=product / (total**2 * pl.max_horizontal(total - 1, 1)),
     )
     summed = ("n", "failures", "expected", "mean", "variance", "hours", "known")
     table = comparable.group_by("node").agg(pl.col(*summed).sum()).sort("node")

@@ -24,7 +24,7 @@ from traceana.stats.arrays import Integers
 from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_wilson_interval, wilson_interval
 from traceana.store import Trace
 from traceana.store.frames import Names, as_names, beside, reduce_frame, refuse_clash
-from traceana.tables.declare import declared, returns
+from traceana.tables.declare import declared, interval_columns, returns
 
 ONE_CLUSTER: Final = "one cluster: no interval"
 _FEW: Final = "one cluster has most rows: no interval"
@@ -78,16 +78,12 @@ def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
     return reduce_frame(parts, keys, **errors)
 
 
-def rate_columns(
-    rates: pl.DataFrame, parts: pl.DataFrame, keys: Sequence[str], /, *, confidence: float
-) -> dict[str, pl.Series]:
-    """Return ci_low, ci_high, n_clusters, n_effective and note of each row of `rates`.
+def with_effective_n(rates: pl.DataFrame, errors: pl.DataFrame, /) -> pl.DataFrame:
+    """Add n_effective and note to rates, and the columns of :func:`cluster_errors`.
 
-    n_effective = rate (1 - rate) / variance of :func:`cluster_errors`, at most n. If the rate is 0
-    or 1 the variance is 0, and it is the effective number of clusters: each may count as one row.
+    n_effective = rate (1 - rate) / variance, at most n. If the rate is 0 or 1 the variance is 0,
+    and it is the effective number of clusters: each may count as one row.
     """
-    errors = cluster_errors(parts, keys)
-    beside = rates.select("n", "rate").hstack(errors.select("n_clusters", "effective", "variance"))
     n, p, clusters = pl.col("n").cast(pl.Float64), pl.col("rate"), pl.col("n_clusters")
     effective = (
         pl.when(p * (1 - p) == 0)
@@ -96,21 +92,10 @@ def rate_columns(
         .then(pl.min_horizontal(p * (1 - p) / pl.col("variance"), n))
         .otherwise(n)
     )
-    table = beside.select(
-        "n_clusters",
-        "rate",
-        "effective",
+    return rates.hstack(errors.select("n_clusters", "effective", "variance")).with_columns(
         n_effective=pl.when(clusters > 1).then(effective),
         note=note_few(clusters, pl.col("effective")),
     )
-    low, high = clustered_wilson_interval(
-        table["rate"], table["n_effective"], table["effective"], confidence=confidence
-    )
-    return {
-        "ci_low": pl.Series(low).fill_nan(None),
-        "ci_high": pl.Series(high).fill_nan(None),
-        **{name: table[name] for name in ("n_clusters", "n_effective", "note")},
-    }
 
 
 MOST_LEVELS: Final = 50
@@ -278,15 +263,13 @@ def _rates(
     rates = groups.with_columns(
         n_excluded=pl.col("rows") - n, rate=pl.when(n > 0).then(pl.col(counted) / n)
     )
-    if cluster is not None:
-        pieces = parts.with_columns(total=counted)
-        rates = rates.with_columns(**rate_columns(rates, pieces, keys, confidence=confidence))
+    if cluster is None:
+        ends = wilson_interval(rates[counted], rates["n"], confidence=confidence)
     else:
-        low, high = wilson_interval(rates[counted], rates["n"], confidence=confidence)
-        rates = rates.with_columns(
-            ci_low=pl.Series(low).fill_nan(None), ci_high=pl.Series(high).fill_nan(None)
-        )
-    return declared(rates, table, by=keys)
+        rates = with_effective_n(rates, cluster_errors(parts.with_columns(total=counted), keys))
+        of_rates = rates[["rate", "n_effective", "effective"]]
+        ends = clustered_wilson_interval(*of_rates, confidence=confidence)
+    return declared(rates.with_columns(**interval_columns(ends)), table, by=keys)
 
 
 MOST_VALUES: Final = 12

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations, product
+from itertools import combinations
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -40,15 +40,15 @@ from traceana.store.frames import (
     LARGEST,
     Names,
     admit_columns,
-    as_names,
+    as_keys,
+    beside,
     clean_columns,
     collect,
     open_frame,
     reduce_frame,
-    refuse_clash,
     with_totals,
 )
-from traceana.tables.declare import declared, returns, schema_of
+from traceana.tables.declare import declared, interval_columns, returns, schema_of
 
 
 @notes_unit
@@ -95,8 +95,7 @@ def runtime_by(
     >>> traceana.runtime_by(jobs, "gpu").select("gpu", "n", "mean_s", "median_s").rows()
     [('T4', 6, 3.5, 3.5), ('V100', 6, 9.5, 9.5)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, RuntimeBy.columns())
+    keys = as_keys(by, RuntimeBy.columns())
     check_confidence(confidence)
     columns = keys if cluster is None else (*keys, cluster)
     rows = open_frame(frame, keys=columns, measures={"runtime": runtime})
@@ -116,40 +115,30 @@ def runtime_by(
         p99_s=value.quantile(0.99, interpolation="linear"),
         n_missing=nw.len() - value.count(),
     )
+    mean, few = groups["mean_s"], pl.lit(None, pl.String)
     if cluster is None:
-        low, high = mean_interval(
-            groups["mean_s"], groups["std_s"], groups["n"], confidence=confidence
-        )
-        added: dict[str, Any] = {}
+        ends = mean_interval(mean, groups["std_s"], groups["n"], confidence=confidence)
     else:
         sums = {"n": value.count(), "mean": value.mean(), "rows": nw.len()}
         parts = reduce_frame(rows, columns, **sums)
         refuse_missing(parts[cluster], parts["rows"])
         total = (pl.col("n") * pl.col("mean")).fill_null(0)
         errors = cluster_errors(parts.with_columns(total=total), keys)
-        variance, clusters = errors["variance"], errors["n_clusters"]
-        low, high = clustered_mean_interval(
-            groups["mean_s"], variance, errors["effective"], confidence=confidence
+        clusters, kish, variance = errors[["n_clusters", "effective", "variance"]]
+        ends = clustered_mean_interval(mean, variance, kish, confidence=confidence)
+        n, few = pl.col("n").cast(pl.Float64), note_few(clusters, kish)
+        effective = pl.when(variance > 0).then(pl.col("std_s") ** 2 / variance).otherwise(n)
+        groups = groups.with_columns(
+            clusters, n_effective=pl.when(clusters > 1).then(pl.min_horizontal(effective, n))
         )
-        n = pl.col("n").cast(pl.Float64)
-        effective = pl.when(variance > 0).then(groups["std_s"] ** 2 / variance).otherwise(n)
-        added = {
-            "n_clusters": clusters,
-            "n_effective": pl.when(clusters > 1).then(pl.min_horizontal(effective, n)),
-            "note": pl.coalesce(note_few(clusters, errors["effective"]), "note"),
-        }
     # equal values differ by a rounding
     varies = pl.col("std_s") > 1e-12 * pl.col("mean_s")
     skewness = pl.when(varies).then(pl.col("cubes") / pl.col("squares") ** 1.5)
     heavy = pl.format(
         "heavy tail (skewness {}): the mean's interval is too narrow", skewness.round(1)
     )
-    table = groups.with_columns(
-        ci_low=pl.Series(low).fill_nan(None),
-        ci_high=pl.Series(high).fill_nan(None),
-        note=pl.when(pl.col("n") < 25 * skewness**2).then(heavy),
-    )
-    return declared(table.with_columns(**added), RuntimeBy, by=keys)
+    note = pl.coalesce(few, pl.when(pl.col("n") < 25 * skewness**2).then(heavy))
+    return declared(groups.with_columns(**interval_columns(ends), note=note), RuntimeBy, by=keys)
 
 
 @notes_unit
@@ -203,8 +192,7 @@ def runtime_means(
     >>> means.select(pl.all().round(1)).row(0)
     (100.5, 46.7)
     """
-    keys = as_names(by)
-    refuse_clash(keys, RuntimeMeans.columns())
+    keys = as_keys(by, RuntimeMeans.columns())
     check_confidence(confidence)
     if not (is_number(trim) and 0 <= trim < 0.5):
         raise DataError(f"trim must be from 0 to below 0.5; it is {trim!r}")
@@ -252,14 +240,13 @@ def runtime_means(
         table = table.with_columns(near["n_clusters"])
         why = note_few(near["n_clusters"], near["effective"])
     with np.errstate(over="ignore"):
-        ends = (*(np.exp(end) for end in logs), *trimmed)
-    bounds = {
-        f"{mean}_ci_{side}": pl.when(pl.Series(end).is_finite()).then(pl.Series(end))
-        for (mean, side), end in zip(
-            product(("geometric", "trimmed"), ("low", "high")), ends, strict=True
-        )
-    }
-    table = table.with_columns(geometric_mean_s=pl.col(".log").exp(), note=why, **bounds)
+        ends = np.stack([*np.exp(logs), *trimmed])
+    bounds = pl.DataFrame(
+        np.where(np.isfinite(ends), ends, np.nan).T,
+        schema=[f"{m}_ci_{end}" for m in ("geometric", "trimmed") for end in ("low", "high")],
+    )
+    table = table.hstack(bounds.fill_nan(None))
+    table = table.with_columns(geometric_mean_s=pl.col(".log").exp(), note=why)
     return declared(table, RuntimeMeans, by=keys)
 
 
@@ -310,8 +297,7 @@ def variance_share(
     >>> found["intraclass_correlation"].round(3).item()
     0.994
     """
-    keys = as_names(by)
-    refuse_clash(keys, VarianceBetween.columns())
+    keys = as_keys(by, VarianceBetween.columns())
     admitted = admit_columns(frame, (*keys, cluster, value), roles={"value": value})
     if admitted.collect_schema()[value] == nw.Boolean:
         admitted = admitted.with_columns(nw.col(value).cast(nw.Float64))
@@ -401,8 +387,7 @@ def compare_runtimes(
     >>> result.pairs.select("gpu_a", "gpu_b", "superiority").rows()
     [('T4', 'V100', 0.0)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, RuntimeGroups.columns())
+    keys = as_keys(by, RuntimeGroups.columns())
     check_confidence(confidence)
     adjust_pvalues([], method=adjust)
     check_choice("method", method, ("brunner-munzel", "mann-whitney"))
@@ -414,8 +399,7 @@ def compare_runtimes(
     value = taken[runtime].to_numpy()
     placed = placements(value, codes)
     groups = labels.hstack(_groups(value, codes, of, placed, confidence))
-    every = rows.group_by(keys).agg(rows=pl.len().cast(pl.Int64)).sort(keys, nulls_last=True)
-    groups = every.join(groups, on=keys, how="left", nulls_equal=True, maintain_order="left")
+    groups = beside(reduce_frame(rows, keys, rows=pl.len()), groups, keys)
     groups = groups.with_columns(pl.col("n").fill_null(0))
     old = method == "mann-whitney"
     pairs = _pairs(codes, of, placed, labels, old, adjust=adjust, confidence=confidence)
@@ -441,8 +425,7 @@ def _test(
         "n_clusters": None if cluster is None else int(cluster.max()) + 1,
     }
     if value.min() == value.max():
-        row = dict.fromkeys(RuntimeTest.columns()) | row | {"note": "all runtimes are equal"}
-        return pl.DataFrame([row])
+        return pl.DataFrame([row | {"note": "all runtimes are equal"}], schema_of(RuntimeTest))
     test, _ = rank_anova(group, placed, cluster, confidence=confidence, equal_spreads=old)
     note = None
     if cluster is None and not old and np.bincount(group).min() < FEW:
@@ -458,7 +441,7 @@ def _test(
         "df_error": None if np.isinf(test.error_df) else test.error_df,
         "note": note,
     }
-    return pl.DataFrame([row]).select(*RuntimeTest.columns()).fill_nan(None)
+    return pl.DataFrame([row], schema_of(RuntimeTest)).fill_nan(None)
 
 
 def _groups(

@@ -453,17 +453,15 @@ def _machines(log: FaultLog) -> pl.DataFrame:
     table = faults.join(lost, on=log.machine, how="left")
     table = table.sort("n", log.machine, descending=[True, False])
     counts, total = table["n"].to_numpy(), log.total_machines
-    pvalues = {
-        "pvalue_adjusted": scipy.stats.binom.sf(counts - 1, known.height, 1 / total),
-        "pvalue_negative_binomial": _negative_binomial(counts, machine_counts(log)),
-    }
-    columns = {"pvalue": pvalues["pvalue_adjusted"]}
-    for name, p in pvalues.items():
-        every = np.append(p, np.ones(total - len(p)))
-        columns[name] = adjust_pvalues(every, method="holm")[: len(p)]
+    pvalue = scipy.stats.binom.sf(counts - 1, known.height, 1 / total)
+    both = (pvalue, _negative_binomial(counts, machine_counts(log)))
+    every = (np.append(p, np.ones(total - len(p))) for p in both)
+    adjusted, negative_binomial = (adjust_pvalues(p, method="holm")[: len(counts)] for p in every)
     return table.with_columns(
         expected=pl.lit(known.height / total),
-        **{name: pl.Series(values, dtype=pl.Float64) for name, values in columns.items()},
+        pvalue=pl.Series(pvalue, dtype=pl.Float64),
+        pvalue_adjusted=pl.Series(adjusted, dtype=pl.Float64),
+        pvalue_negative_binomial=pl.Series(negative_binomial, dtype=pl.Float64),
     ).select(log.machine, *MachineFaults.columns())
 
 

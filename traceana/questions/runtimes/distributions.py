@@ -44,7 +44,15 @@ from traceana.stats.permutation import (
 )
 from traceana.stats.ranks import placements, superiority
 from traceana.stats.survival import incidence, log_log_interval
-from traceana.store.frames import LARGEST, Names, as_names, collect, open_frame, refuse_clash
+from traceana.store.frames import (
+    LARGEST,
+    Names,
+    as_keys,
+    as_names,
+    collect,
+    open_frame,
+    refuse_clash,
+)
 from traceana.tables.declare import declared, returns, schema_of
 
 _EXACT_UP_TO: Final = 500  # values of a group; beyond, the asymptotic distribution is as good
@@ -141,9 +149,8 @@ def compare_distributions(
     table = pl.DataFrame(compared, schema=schema_of(DistributionPairs))
     pvalues = adjust_pvalues(np.concatenate([table["ks_pvalue"], table["superiority_pvalue"]]))
     of_ks, of_superiority = pvalues.reshape(2, -1)
-    adjusted = table.with_columns(
-        ks_pvalue_adjusted=of_ks, superiority_pvalue_adjusted=of_superiority
-    ).with_columns(pl.selectors.float().fill_nan(None))
+    columns = {"ks_pvalue_adjusted": of_ks, "superiority_pvalue_adjusted": of_superiority}
+    adjusted = table.with_columns(**columns).fill_nan(None)
     first, second = (groups.select(keys)[[pair[side] for pair in pairs]] for side in (0, 1))
     second.columns = list(others)
     joined = pl.concat([first, second, adjusted], how="horizontal")
@@ -230,8 +237,7 @@ def empirical_distribution(
     [1.0, 2.0, 4.0]
     """
     check_count("points", points, least=2, most=_MOST_POINTS)
-    keys = as_names(by)
-    refuse_clash(keys, EmpiricalDistribution.columns())
+    keys = as_keys(by, EmpiricalDistribution.columns())
     lazy = open_frame(frame, keys=keys, measures={"value": value})
     rows = collect(lazy.filter(~nw.col(value).is_null()))
     step, curves = np.arange(points), []
@@ -456,9 +462,7 @@ def fitted_quantiles(
     columns = {"n": np.full(len(share), n), "fraction_below": share, "value": value}
     columns |= {"ci_low": low, "ci_high": high}
     columns |= {name: _quantile(fit_of[name], fits.params(name), share) for name in wanted}
-    table = pl.DataFrame(columns)
-    typed = declared(table.with_columns(pl.selectors.float().fill_nan(None)), FittedQuantiles)
-    return typed.select(table.columns)
+    return declared(pl.DataFrame(columns).fill_nan(None), FittedQuantiles).select(*columns)
 
 
 def _families_of(

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from traceana.cohorts.cohort import MOST_NOT_ENDED, Cohort, count_cut, form_cohort
+from traceana.cohorts.cohort import MOST_NOT_ENDED, SEEN, Cohort, count_cut, form_cohort
 from traceana.errors import DataError
 from traceana.questions.failures.curves import kaplan_meier
 from traceana.questions.runtimes.distributions import (
@@ -365,15 +365,19 @@ def _pvalues(
         for name, fit in fits.items()
         if not math.isnan(fit.log_likelihood)
     }
-    if clusters is not None:
-        why = "no p for censored or truncated values in clusters"
-        return clusters.pvalues(fits, distances, resamples, streams), why
-    options: dict[str, Any] = {"bound_is_least": is_least, "resamples": resamples}
     for name, distance in distances.items():
-        refit = (FAMILIES[name], fits[name], sample)
-        of_refits = ks_distances_of_refits(*refit, rng=streams[name], **options)
-        beyond, count = int((of_refits >= distance).sum()), len(of_refits)
-        pvalues[name] = ((1 + beyond) / (1 + count) if count else None, count)
+        fit = fits[name]
+        options: dict[str, Any] = {"resamples": resamples, "rng": streams[name]}
+        if clusters is None:
+            refit = (FAMILIES[name], fit, sample)
+            of_refits = ks_distances_of_refits(*refit, bound_is_least=is_least, **options)
+            beyond, count = int((of_refits >= distance).sum()), len(of_refits)
+            pvalues[name] = ((1 + beyond) / (1 + count) if count else None, count)
+        elif clusters.is_complete and fit.covariance is not None:
+            of_fit = (fit, clusters.y, clusters.terms(fit).scores, clusters.cluster)
+            pvalues[name] = (multiplier_pvalue(*of_fit, distance=distance, **options), resamples)
+    if clusters is not None:
+        return pvalues, "no p for censored or truncated values in clusters"
     return pvalues, "no p: pass resamples"
 
 
@@ -392,31 +396,13 @@ class _Clusters:
         entry = np.full(len(x), -np.inf) if entered is None else np.log(entered) - sample.center
         self.y, self.cut, self.cluster = np.log(x) - sample.center, cut, cluster
         self.low = np.maximum(entry, bound)
+        self.is_complete = not (cut.any() or (self.low > -np.inf).any())
 
     def terms(self, fit: Fit) -> ClusterTerms:
         """Return the derivatives of ln L in each cluster."""
         return cluster_terms(fit, self.y, self.cut, self.low, self.cluster)
 
-    def pvalues(
-        self,
-        fits: dict[str, Fit],
-        distances: dict[str, float],
-        resamples: int,
-        streams: Mapping[str, np.random.Generator],
-    ) -> dict[str, PValue]:
-        """Return the p-value of each family by the multiplier bootstrap, of complete values."""
-        pvalues: dict[str, PValue] = {}
-        is_complete = not (self.cut.any() or (self.low > -np.inf).any())
-        for name, fit in fits.items() if is_complete else ():
-            if fit.covariance is not None:
-                of_fit = (fit, self.y, self.terms(fit).scores, self.cluster)
-                options: dict[str, Any] = {"resamples": resamples, "rng": streams[name]}
-                p = multiplier_pvalue(*of_fit, distance=distances[name], **options)
-                pvalues[name] = (p, resamples)
-        return pvalues
 
-
-_SEEN: Final[dict[str, Any]] = {"runtime": "duration_s", "entry": "entry_s", "observed": "observed"}
 Median: TypeAlias = tuple[float | None, float | None, float | None]
 REFITS: Final = 199  # resamples for the p-value of the best family
 SEED: Final = 1
@@ -460,7 +446,6 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     if rows.height > MOST_ROWS:
         rows = rows.sample(MOST_ROWS, seed=SEED)
     runtimes = rows["duration_s"]
-    seen: dict[str, Any] = {"entry": rows["entry_s"], "observed": rows["observed"]}
     bound = float(min(runtimes)) if table.left_truncated and len(runtimes) else None
     n_rows = (cohort.rows.height, timed.height, positive.height, rows.height)
     counts = (*n_rows, bound, _median(timed, cohort))
@@ -468,31 +453,33 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
         return RuntimeDistributions(*counts)
     truncated = None if bound is None else "min"
     unit = _codes(rows, cohort.cluster)
-    seen["cluster"] = unit
-    fits = fit_distributions(
-        runtimes, truncated_below=truncated, criterion="bic", resamples=0, **seen
-    )
+    fits = _fit(rows, truncated, cluster=unit)
     pvalue = None
     if fits.best is not None:
-        best = fit_distributions(
-            runtimes,
-            families=[fits.best],
-            truncated_below=truncated,
-            rng=SEED,
-            resamples=None if unit is None else REFITS,
-            **seen,
-        )
+        resamples = None if unit is None else REFITS
+        of_best = {"families": [fits.best], "resamples": resamples, "rng": SEED}
+        best = _fit(rows, truncated, cluster=unit, **of_best)
         pvalue = best.table["ks_pvalue"].item()
     n = len(runtimes)
     largest = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
     groups = None if cohort.by is None else _best_families(rows, cohort.by, bound, cohort.cluster)
 
     def tails(rows: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
-        options = seen | {"cluster": _codes(rows, cluster)}
+        options = _seen(rows) | {"cluster": _codes(rows, cluster)}
         return tail_index(runtimes, k=largest or None, **options)
 
     tail = cohort.over_units(tails, rows)
     return RuntimeDistributions(*counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups)
+
+
+def _seen(rows: pl.DataFrame) -> dict[str, Any]:
+    return {"entry": rows["entry_s"], "observed": rows["observed"]}
+
+
+def _fit(rows: pl.DataFrame, bound: float | str | None, **options: object) -> DistributionFits:
+    """Fit distributions, ordered by BIC, to the runtimes of rows."""
+    chosen: dict[str, Any] = {"criterion": "bic", "resamples": 0, **_seen(rows), **options}
+    return fit_distributions(rows["duration_s"], truncated_below=bound, **chosen)
 
 
 def _codes(rows: pl.DataFrame, unit: str | None) -> pl.Series | None:
@@ -513,7 +500,7 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
             return median, None, None
         low, high = cohort.median_interval(rows, rows["duration_s"])
         return (median, None, None) if math.isnan(low) else (median, low, high)
-    curve = cohort.over_units(kaplan_meier, rows, quantiles=(0.5,), status=None, **_SEEN)
+    curve = cohort.over_units(kaplan_meier, rows, quantiles=(0.5,), status=None, **SEEN)
     low, middle, high = curve.quantiles.select("ci_low", "time_s", "ci_high").row(0)
     if cut <= MOST_NOT_ENDED * rows.height and is_census:
         return middle, None, None
@@ -538,13 +525,10 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
         ("ignored", ignored),
         ("rows dropped", rows.filter(whole)),
     ):
-        seen: dict[str, Any] = {"entry": treated["entry_s"], "observed": treated["observed"]}
         horizon_s = treatments[0]["horizon_s"] if treatments else None
-        survival = kaplan_meier(treated, horizon_s=horizon_s, status=None, **_SEEN)
-        fits = fit_distributions(
-            treated["duration_s"], truncated_below=truncated, criterion="bic", resamples=0, **seen
-        )
-        tail = tail_index(treated["duration_s"], **seen)
+        survival = kaplan_meier(treated, horizon_s=horizon_s, status=None, **SEEN)
+        fits = _fit(treated, truncated)
+        tail = tail_index(treated["duration_s"], **_seen(treated))
         row = survival.groups.select("n", "median_s", "restricted_mean_s").row(0, named=True)
         row |= {"treatment": name, "horizon_s": survival.horizon_s, "best": fits.best}
         row["mean_s"] = None if count_cut(treated) else treated["duration_s"].mean()
@@ -562,10 +546,7 @@ def _best_families(
         return None
     best = []
     for (group,), of_group in grouped.group_by(by, maintain_order=True):
-        seen: dict[str, Any] = {"entry": of_group["entry_s"], "observed": of_group["observed"]}
-        options: dict[str, Any] = {"truncated_below": bound, "criterion": "bic", "resamples": 0}
-        options["cluster"] = _codes(of_group, unit)
-        fits = fit_distributions(of_group["duration_s"], **seen, **options)
+        fits = _fit(of_group, bound, cluster=_codes(of_group, unit))
         first, second = fits.table.head(2).rows(named=True)
         against = fits.comparisons.filter(family=second["family"])["pvalue_adjusted"]
         row = {by: group, "n": of_group.height, "best": fits.best, "delta": second["delta"]}

@@ -28,17 +28,18 @@ from traceana.cohorts.tasks import (
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.stats.arguments import as_list, check_confidence, is_number
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.intervals import ratio_interval
 from traceana.store import Trace
 from traceana.store.frames import (
     Names,
+    as_keys,
     as_names,
+    beside,
     collect,
     column_names,
     open_frame,
     reduce_frame,
-    refuse_clash,
     with_totals,
 )
 from traceana.tables.declare import declared, returns, schema_of
@@ -118,8 +119,7 @@ def summarize_runtime_ratio(
     >>> found.select("group", "n", "mean_s", "median", "max").rows()
     [('a', 2, 100.0, 1.0, 1.5), ('b', 1, 60.0, 1.0, 1.0)]
     """
-    keys, value = as_names(by), nw.col(runtime)
-    refuse_clash(keys, ("note",))
+    keys, value = as_keys(by, ("note",)), nw.col(runtime)
     groups = reduce_frame(
         open_frame(jobs, keys=keys, measures={"runtime": runtime}),
         keys,
@@ -277,19 +277,18 @@ def means_by_outcome(trace: Trace, by: str | None, /) -> pl.DataFrame:
         rows = impute_ends(times, name).with_columns(outcome=outcome).drop_nulls("outcome")
         of_name = {f"mean {name}": runtime.mean(), f"n {name}": runtime.count()}
         table = reduce_frame(rows, keys, **of_name)
-        joined = (
-            joined.join(table, on=keys, how="left", nulls_equal=True) if joined.width else table
-        )
+        joined = beside(joined, table, keys) if joined.width else table
     return joined.sort(keys, descending=[True, False][: len(keys)], nulls_last=True)
 
 
 def missing_times(trace: Trace, /) -> pl.DataFrame:
     """Return the missing starts and ends of instances, by the status of their task."""
     n = pl.col("n_instances")
-    by_status = trace.once(instance_times).tasks.group_by("status")
-    missing = by_status.agg(
-        tasks=pl.len().cast(pl.Int64),
-        without_instances=(n == 0).sum().cast(pl.Int64),
+    missing = reduce_frame(
+        trace.once(instance_times).tasks,
+        ("status",),
+        tasks=pl.len(),
+        without_instances=(n == 0).sum(),
         instances=n.sum(),
         no_start=(1 - pl.col("n_start").sum() / n.sum()).fill_nan(None),
         no_end=(1 - pl.col("n_end").sum() / n.sum()).fill_nan(None),
@@ -407,15 +406,12 @@ def predict_runtimes(
         for predictor, known in predictions.items():
             score = _score(actual, known, base, level, units=units, confidence=confidence)
             scores.append({"predictor": predictor, "quantile": float(level), **score})
-    shared = {
-        "n": len(actual),
-        "n_excluded": rows.height - frame.height,
-        "with_history": float((~np.isnan(history[:, 0])).mean()),
-    }
-    table = pl.DataFrame(
-        [score | shared for score in scores], schema=schema_of(RuntimePredictions)
-    ).fill_nan(None)
-    return declared(table, RuntimePredictions)
+    table = pl.DataFrame(scores, schema=schema_of(RuntimePredictions)).with_columns(
+        n=pl.lit(len(actual), pl.Int64),
+        n_excluded=pl.lit(rows.height - frame.height, pl.Int64),
+        with_history=(~np.isnan(history[:, 0])).mean(),
+    )
+    return declared(table.fill_nan(None), RuntimePredictions)
 
 
 def _check_levels(quantiles: Sequence[float], split: float) -> list[float]:
@@ -427,14 +423,7 @@ def _check_levels(quantiles: Sequence[float], split: float) -> list[float]:
 
 
 def _score(
-    actual: Floats,
-    known: Floats,
-    base: Floats,
-    level: float,
-    /,
-    *,
-    units: NDArray[np.int64],
-    confidence: float,
+    actual: Floats, known: Floats, base: Floats, level: float, *, units: Integers, confidence: float
 ) -> dict[str, float | None]:
     """Return loss, coverage, and the skill over `base` with its interval."""
     predicted = np.where(np.isnan(known), base, known)
@@ -457,10 +446,7 @@ def _score(
 
 
 def _history(
-    table: pl.DataFrame,
-    codes: pl.Series | None,
-    times: tuple[str, str, str],
-    levels: Sequence[float],
+    table: pl.DataFrame, codes: pl.Series | None, times: Sequence[str], levels: Sequence[float]
 ) -> Floats:
     """Return last, mean and quantiles of the runs that had ended at each submission, or NaN."""
     submitted, ended, ran = (table[name].to_numpy() for name in times)

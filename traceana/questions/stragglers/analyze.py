@@ -151,8 +151,7 @@ def straggler_attributes(
 def _frame(
     rows: list[dict[str, Any]], table: type[ResultTable], keys: tuple[str, ...], like: pl.Schema
 ) -> pl.DataFrame:
-    frame = pl.DataFrame(rows, schema={key: like[key] for key in keys} | schema_of(table))
-    frame = frame.with_columns(pl.selectors.float().fill_nan(None))
+    frame = pl.DataFrame(rows, {key: like[key] for key in keys} | schema_of(table)).fill_nan(None)
     return declared(frame.sort(keys, nulls_last=True, maintain_order=True), table, by=keys)
 
 

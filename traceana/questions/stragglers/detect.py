@@ -33,7 +33,7 @@ from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Floats
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.quantiles import middle_of, peers_median
-from traceana.store.frames import LARGEST, Names, as_names, open_frame, refuse_clash, with_seconds
+from traceana.store.frames import LARGEST, Names, as_keys, open_frame, reduce_frame, with_seconds
 from traceana.tables.declare import schema_of
 from traceana.tables.formatting import clock
 
@@ -159,7 +159,7 @@ def assemble(
         name: pl.concat([pl.DataFrame(schema=schema), *(frames[name] for frames in parts)])
         for name, schema in _SCHEMAS.items()
     }
-    worker, job, n = [".job", ".worker"], [".job"], pl.len().cast(pl.Int64)
+    worker, job = [".job", ".worker"], [".job"]
     workers = part.workers.rename({worker_name: "worker_id"}).cast(_WORKER)
     names = workers.drop("n_samples", "n_missing")
     episodes = names.join(frames["episodes"], on=worker).sort(*worker, "onset_s")
@@ -169,22 +169,18 @@ def assemble(
     lasts = pl.when(pvalue.is_null()).then(~pl.col("changes")).otherwise(is_slower)
     levels = (
         workers.join(frames["levels"], on=worker, how="left", maintain_order="left")
-        .join(episodes.group_by(worker).agg(n_episodes=n), on=worker, how="left")
+        .join(reduce_frame(episodes, worker, n_episodes=pl.len()), on=worker, how="left")
         .with_columns(
             pl.col("n_episodes").fill_null(0), is_slower=is_slower, is_slow=is_above & lasts
         )
         .sort(worker)
     )
     has_values = pl.col("n_samples") > 0
-    counts = levels.group_by(job).agg(
-        n_workers=has_values.sum().cast(pl.Int64),
-        n_episodes=pl.col("n_episodes").sum(),
-        n_slow_workers=pl.col("is_slow").sum().cast(pl.Int64),
-    )
+    episodes_and_slow = {"n_episodes": pl.sum("n_episodes"), "n_slow_workers": pl.sum("is_slow")}
+    counts = reduce_frame(levels, job, n_workers=has_values.sum(), **episodes_and_slow)
     jobs = part.jobs.cast(_JOB).join(frames["jobs"], on=job, how="left")
     jobs = jobs.join(counts, on=job, how="left").sort(job)
-    counted = pl.col("n_workers", "n_episodes", "n_slow_workers", "max_at_once")
-    jobs = jobs.with_columns(counted.fill_null(0))
+    jobs = jobs.with_columns(pl.col("max_at_once", *counts.columns[1:]).fill_null(0))
     as_one = pl.col("as_one").fill_null(value=False)
     hidden = pl.selectors.starts_with("slowdown", "max_at_once", "n_episodes", "n_slow_workers")
     jobs = jobs.with_columns(pl.when(~as_one).then(hidden).name.keep())
@@ -256,24 +252,13 @@ def _of_block(block: Block, *, rules: Rules, slow_level: float, with_ratios: boo
     for stretch, together in zip(stretches, of_stretch, strict=True):
         ticks = slice(stretch.first, stretch.last + 1)
         mine = value[stretch.job, stretch.worker, ticks]
-        peers = peers_median(value[stretch.job, :, ticks].T)[:, stretch.worker]
-        with_peers = over(mine, peers)
+        with_peers = over(mine, peers_median(value[stretch.job, :, ticks].T)[:, stretch.worker])
         onset, end = block.time_s[stretch.job, [stretch.first, stretch.last]]
-        rows.append(
-            {
-                ".job": block.job[stretch.job],
-                ".worker": stretch.worker,
-                "onset_s": onset,
-                "end_s": end,
-                "duration_s": end - onset,
-                "n_samples": np.count_nonzero(~np.isnan(mine)),
-                "severity": stretch.severity,
-                "ratio_to_peers": np.nanmedian(with_peers) if (with_peers > 0).any() else np.nan,
-                "excess": stretch.excess,
-                "n_reports": stretch.n_reports,
-                "n_at_once": together,
-            }
-        )
+        row = {".job": block.job[stretch.job], ".worker": stretch.worker, **vars(stretch)}
+        row |= {"onset_s": onset, "end_s": end, "duration_s": end - onset, "n_at_once": together}
+        row["n_samples"] = np.count_nonzero(~np.isnan(mine))
+        row["ratio_to_peers"] = np.nanmedian(with_peers) if (with_peers > 0).any() else np.nan
+        rows.append(row)
     last_s, missing_end = _ends(block)
     of_job |= {
         ".job": block.job,
@@ -422,8 +407,7 @@ def detect_stragglers(
     """
     rules = Rules(min_severity, min_reports, min_duration_s, max_gap_reports, evidence)
     _check(rules, slow_level)
-    names = as_names(by)
-    refuse_clash(names, set(chain(*(table.columns() for table in StragglerResult.tables.values()))))
+    names = as_keys(by, set(chain(*(table.columns() for table in StragglerResult.tables.values()))))
     roles = {"time": time, "worker": worker}
     frame = open_frame(samples, keys=(*names, time, worker), measures={"value": value}, roles=roles)
     in_seconds = time.endswith("_s") or frame.collect_schema()[time].is_temporal()
@@ -431,7 +415,7 @@ def detect_stragglers(
     frame = with_seconds(frame, time)
     keys = names or (_ALL,)
     if not names:
-        refuse_clash((time, worker, value), (_ALL,))
+        as_keys((time, worker, value), (_ALL,))
         frame = frame.with_columns(nw.lit(0).alias(_ALL))
     parts: list[Frames] = []
     reading = read_parts(frame, keys, time, worker, value)

@@ -225,36 +225,23 @@ def _search(
     scores = np.clip(evidence, -1 / (rules.max_gap_reports + 1), 1 / rules.min_reports)
     scores = np.where(np.isnan(scores), 0, scores)
     alarmed = np.flatnonzero(highest_rise(scores) >= 1 - 1e-9)
-    return [
-        stretch
-        for series in map(int, alarmed)
-        for stretch in _stretches(
-            series // n_workers,
-            series % n_workers,
-            rules,
-            scores=scores[series],
-            severity=severity[series],
-            excess=excess[series],
-            peers=peers[series],
-            time_s=time_s[series // n_workers],
-            reports=reports.of(series),
-        )
-    ]
+    stretches: list[Stretch] = []
+    for series in map(int, alarmed):
+        job, worker = divmod(series, n_workers)
+        of_series = [numbers[series] for numbers in (scores, severity, excess, peers)]
+        stretches += _stretches(job, worker, rules, time_s[job], reports.of(series), *of_series)
+    return stretches
 
 
 def _stretches(
     job: int,
     worker: int,
     rules: Rules,
-    *,
-    scores: Floats,
-    severity: Floats,
-    excess: Floats,
-    peers: Floats,
     time_s: Floats,
     reports: tuple[Counts, Counts],
+    *of_series: Floats,
 ) -> Iterator[Stretch]:
-    first, last = reports
+    (first, last), (scores, severity, excess, peers) = reports, of_series
     longest = PAUSE_STEPS * np.nanmedian(np.diff(time_s))
     pauses = np.flatnonzero(time_s[first[1:]] - time_s[last[:-1]] > longest) + 1
     for begin, end in zip([0, *pauses], [*pauses, len(first)], strict=True):

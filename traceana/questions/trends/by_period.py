@@ -74,11 +74,12 @@ def divide_window(
     length = _PERIODS[period][0]
     if (last - first) / length > _MOST_ALLOWED:
         raise DataError(f"period {period!r} is too short: more than {_MOST_ALLOWED:,} periods")
-    begins, labels = (
-        _on_own_clock(first, last, length, period)
-        if timezone is None
-        else _on_calendar(first, last, period, timezone)
-    )
+    if timezone is None:
+        low = int(first // length)
+        numbers = range(low, max(int(-(-last // length)), low + 1))
+        begins, labels = [n * length for n in numbers], [f"{period} {n + 1}" for n in numbers]
+    else:
+        begins, labels = _on_calendar(first, last, period, timezone)
     edges = [first, *(begin for begin in begins[1:] if begin < last), max(last, first)]
     return Periods(period, edges, labels[: len(edges) - 1])
 
@@ -89,14 +90,6 @@ def local_time(time_s: float, timezone: str | None, /, *, clock: bool = True) ->
         return f"day {time_s / DAY_S:.4g}"
     moment = datetime.fromtimestamp(time_s, UTC).astimezone(ZoneInfo(timezone))
     return moment.strftime("%Y-%m-%d %H:%M" if clock else "%Y-%m-%d")
-
-
-def _on_own_clock(
-    first: float, last: float, length: float, period: str
-) -> tuple[list[float], list[str]]:
-    low = first // length
-    numbers = range(int(low), max(int(-(-last // length)), int(low) + 1))
-    return [number * length for number in numbers], [f"{period} {number + 1}" for number in numbers]
 
 
 def _on_calendar(
@@ -229,17 +222,13 @@ def open_jobs(jobs: IntoFrame, window: Window | None, /) -> nw.LazyFrame[Any]:
 
 def span(frame: nw.LazyFrame[Any], /) -> Window:
     """Return the first and last time of jobs of :func:`open_jobs`."""
-    ends = reduce_frame(
-        frame,
-        (),
-        **{f"low {name}": nw.col(name).min() for name in (*_TIMES, BEGIN)},
-        **{f"high {name}": nw.col(name).max() for name in (*_TIMES, UNTIL)},
-    ).row(0, named=True)
-    low = [value for name, value in ends.items() if name.startswith("low") and value is not None]
-    high = [value for name, value in ends.items() if name.startswith("high") and value is not None]
-    if not low:
+    lows = {f"low {name}": nw.col(name).min() for name in (*_TIMES, BEGIN)}
+    highs = {f"high {name}": nw.col(name).max() for name in (*_TIMES, UNTIL)}
+    ends = reduce_frame(frame, (), **lows, **highs)
+    low, high = ends.select(low=pl.min_horizontal(*lows), high=pl.max_horizontal(*highs)).row(0)
+    if low is None:
         raise DataError("no job has a time: submit_s, start_s and end_s are null")
-    return min(low), max(high)
+    return low, high
 
 
 def _in(frame: nw.LazyFrame[Any], time: nw.Expr, periods: Periods) -> nw.LazyFrame[Any]:

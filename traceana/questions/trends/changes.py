@@ -158,8 +158,7 @@ def segments(
             segment = segment._replace(pvalue=2 * segment.pvalue)
         if segment.pvalue >= ALPHA:
             break
-        place = days["day"].to_numpy()
-        series = (place, values, weights)
+        series = (days["day"].to_numpy(), values, weights)
         low, high, dates = _dated(series, segment, (edges, timezone), _SHORTEST[measure])
         row = _estimate((cells, rows), (low, high), measure, generator)
         if row is None:
@@ -243,8 +242,7 @@ def _own_changes(
         segment = deviating_ranks(one.values, min_length=WEEK)
         p = segment.pvalue * len(order)
         if p < alpha:
-            days_of = one.place, one.values, one.weights
-            found[key] = _dated(days_of, segment._replace(pvalue=p), clock, WEEK)
+            found[key] = _dated(one[1:], segment._replace(pvalue=p), clock, WEEK)
 
     def change_of(key: tuple[Any, ...]) -> dict[str, Any] | None:
         (low, high, dates), mine = found[key], series[key].mine
@@ -375,11 +373,8 @@ def _estimate(
     if both.is_empty():
         return None
     stratum = both["stratum"].rank("dense").to_numpy().astype(np.int64) - 1
-    day = both["day"].to_numpy()
-    within = both["inside"].to_numpy()
-    values = both["value"].to_numpy()
-    days = np.unique(day)
-    of_day = np.searchsorted(days, day)
+    day, within, values = (both[name].to_numpy() for name in ("day", "inside", "value"))
+    days, of_day = np.unique(day, return_inverse=True)
     is_in = (days >= low) & (days <= high)
     count = int(stratum.max()) + 1
 
@@ -396,24 +391,19 @@ def _estimate(
         )
 
     shift = difference(np.ones(len(days)))
-    drawn = []
-    for _ in range(_RESAMPLES):
-        times = _resampled(is_in, generator)
-        drawn.append(difference(times + _resampled(~is_in, generator)))
-    low_end, high_end = np.nanquantile(drawn, [0.025, 0.975])
+    drawn = [
+        difference(_resampled(is_in, generator) + _resampled(~is_in, generator))
+        for _ in range(_RESAMPLES)
+    ]
     level, rest = _levels(cells if rows.is_empty() else rows, inside, measure)
-    ends, note = [shift, low_end, high_end], None
+    ends, note = [shift, *np.nanquantile(drawn, [0.025, 0.975])], None
     if measure == "runtime" and (better := _of_medians(rows, inside)) is not None:
         ends, note = [*better], _without(rows, inside)
     if measure == "demand":
         ends = [end * cells["level"].mean() / rest for end in ends]
     elif measure != "failure rate":
         ends = list(np.expm1(ends))
-    effect, ci_low, ci_high = map(float, ends)
-    return {
-        "effect": effect,
-        "ci_low": ci_low,
-        "ci_high": ci_high,
+    return dict(zip(("effect", "ci_low", "ci_high"), map(float, ends), strict=True)) | {
         "level": level,
         "level_rest": rest,
         "n": int(both.filter("inside")["n"].sum()),
@@ -514,7 +504,7 @@ def changes_and_drift(
     91 % at 0.8 (`note`).
     """
     changes: list[dict[str, Any]] = []
-    results: list[dict[str, Any]] = []
+    results: list[tuple[Any, ...]] = []
     generator = as_generator(rng)
     of_days = comparable_days(jobs, timezone, window, outcomes, lost)
     for measure, cells, rows, edges in of_days:
@@ -529,9 +519,9 @@ def changes_and_drift(
         ends = [slope, low, high]
         if measure in ("runtime", "wait"):
             ends = [float(np.expm1(end)) for end in ends]
-        row = dict(zip(("per_week", "ci_low", "ci_high"), ends, strict=True))
-        n = int(several["n"].sum())
-        more = {"n": n, "strata": int(strata.max()) + 1, "pvalue": p, "note": note}
-        results.append({"measure": measure} | row | more)
-    slopes = declared(pl.DataFrame(results, schema=schema_of(Drift)).fill_nan(None), Drift)
-    return declared(pl.DataFrame(changes, schema=schema_of(LevelChanges)), LevelChanges), slopes
+        n, number = int(several["n"].sum()), int(strata.max()) + 1
+        results.append((measure, *ends, n, number, p, note))
+    slopes = pl.DataFrame(results, schema=schema_of(Drift), orient="row").fill_nan(None)
+    return declared(pl.DataFrame(changes, schema=schema_of(LevelChanges)), LevelChanges), declared(
+        slopes, Drift
+    )

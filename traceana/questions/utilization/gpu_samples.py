@@ -15,6 +15,7 @@ from traceana.stats.arguments import is_number
 from traceana.store import Trace
 from traceana.store.frames import (
     Names,
+    as_keys,
     as_names,
     collect,
     column_names,
@@ -132,8 +133,7 @@ def sampled_gpu_usage(
     """
     if not is_number(idle_below) or not 0 <= idle_below <= 1:
         raise DataError(f"idle_below must be from 0 to 1; it is {idle_below!r}")
-    keys = as_names(by)
-    refuse_clash(keys, SampledUsage.columns())
+    keys = as_keys(by, SampledUsage.columns())
     if jobs is None:
         rows = _read_samples(samples, keys).with_columns(jobs_at_once=pl.lit(None, pl.Int64))
     else:

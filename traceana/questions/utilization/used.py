@@ -22,16 +22,16 @@ from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.intervals import ratio_interval
 from traceana.store.frames import (
     Names,
+    as_keys,
     as_names,
     beside,
     collect,
     column_names,
     open_frame,
     reduce_frame,
-    refuse_clash,
     sort_stably,
 )
-from traceana.tables.declare import declared, returns
+from traceana.tables.declare import declared, interval_columns, returns
 
 RESOURCES: Final[dict[str, str | None]] = {
     "gpus_used": "gpus",
@@ -86,8 +86,7 @@ def utilization(
     >>> traceana.utilization(rows)["used_of_requested"].round(3).item()
     0.2
     """
-    keys = as_names(by)
-    refuse_clash(keys, Utilization.columns())
+    keys = as_keys(by, Utilization.columns())
     check_confidence(confidence)
     there = {None, *column_names(frame)}
     pairs = resources
@@ -177,8 +176,7 @@ def idle_gpu_hours(
     """
     if not (is_number(unused_below) and unused_below > 0):
         raise DataError(f"unused_below must be a number above 0; it is {unused_below!r}")
-    keys = as_names(by)
-    refuse_clash(keys, IdleGpuHours.columns())
+    keys = as_keys(by, IdleGpuHours.columns())
     check_confidence(confidence)
     measures = {"gpus": gpus, "used": used, "runtime": runtime}
     rows = open_frame(frame, keys=(*keys, *_unit(cluster, keys)), measures=measures)
@@ -245,9 +243,8 @@ def _limits(
         "ratio_n": nw.when(a > 0).then(a).count(),
     }
     table = reduce_frame(units, keys, **moments).select(list(moments))
-    low, high = ratio_interval(table.to_numpy().T, confidence=confidence)
-    limits = pl.DataFrame({"ci_low": low, "ci_high": high}).fill_nan(None)
-    return limits.with_columns(pl.col("ci_low").clip(0))
+    ends = ratio_interval(table.to_numpy().T, confidence=confidence)
+    return pl.DataFrame(interval_columns(ends)).with_columns(pl.col("ci_low").clip(0))
 
 
 @returns(Allocation)
@@ -369,8 +366,7 @@ def gpu_sharing(
     >>> traceana.gpu_sharing(rows, device="gpu").select("busy_hours", "shared_hours").row(0)
     (1.5, 0.5)
     """
-    keys, place = as_names(by), as_names(device)
-    refuse_clash(keys, GpuSharing.columns())
+    keys, place = as_keys(by, GpuSharing.columns()), as_names(device)
     if not place:
         raise DataError("device names no column; pass the columns that identify a GPU")
     several = tuple(dict.fromkeys((*keys, *place)))
@@ -393,20 +389,21 @@ def gpu_sharing(
         ((pl.col(".time").shift(-1) - pl.col(".time")) / 3600).alias(".hours"),
     )
     n_there, hours = pl.col(".there"), pl.col(".hours")
-    statistics = {
-        "devices": pl.col(".gpu").n_unique().cast(pl.Int64),
-        "devices_shared": pl.col(".gpu").filter(n_there > 1).n_unique().cast(pl.Int64),
-        "n": (pl.col(".step") == 1).sum().cast(pl.Int64),
-        "busy_hours": hours.filter(n_there > 0).sum(),
-        "shared_hours": hours.filter(n_there > 1).sum(),
-        "instances_max": n_there.max().cast(pl.Int64),
-    }
-    shared = reduce_frame(steps, keys, **statistics)
+    shared = reduce_frame(
+        steps,
+        keys,
+        devices=pl.col(".gpu").n_unique(),
+        devices_shared=pl.col(".gpu").filter(n_there > 1).n_unique(),
+        n=(pl.col(".step") == 1).sum(),
+        busy_hours=hours.filter(n_there > 0).sum(),
+        shared_hours=hours.filter(n_there > 1).sum(),
+        instances_max=n_there.max(),
+    )
     sharing = beside(reduce_frame(every, keys, rows=pl.len()), shared, keys)
     zero = ("devices", "devices_shared", "n", "busy_hours", "shared_hours")
     busy = pl.col("busy_hours")
     sharing = sharing.with_columns(pl.col(zero).fill_null(0)).with_columns(
-        n_missing=(pl.col("rows") - pl.col("n")).cast(pl.Int64),
+        n_missing=pl.col("rows") - pl.col("n"),
         fraction_of_time=pl.when(busy > 0).then(pl.col("shared_hours") / busy),
     )
     return declared(sharing, GpuSharing, by=keys)

@@ -29,14 +29,7 @@ from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.demand import gpu_demand
 from traceana.questions.workload.tables import ResourceUsage
 from traceana.store import Trace
-from traceana.store.frames import (
-    Names,
-    as_names,
-    collect,
-    column_names,
-    reduce_frame,
-    refuse_clash,
-)
+from traceana.store.frames import Names, as_keys, collect, column_names, reduce_frame
 from traceana.tables.declare import declared, returns
 from traceana.tables.formatting import count, duration, hours_text, listed, plain, share, sparkline
 
@@ -104,8 +97,7 @@ def resource_usage(
     >>> found.select("user", "gpu_hours", "idle_gpu_hours", "fraction_wasted").rows()
     [('ann', 40.0, 39.2, 0.0), ('eva', 1.0, 0.1, 1.0)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, ResourceUsage.columns())
+    keys = as_keys(by, ResourceUsage.columns())
     # a number by which jobs are grouped is also summed
     groups = {name: f"{name} of the group" for name in keys if name in _NUMBERS}
     columns = {group: nw.col(name) for name, group in groups.items()}
@@ -187,44 +179,36 @@ def _usage(frame: nw.LazyFrame[Any], numbers: list[str], keys: tuple[str, ...]) 
         median_expansion=expansion.quantile(0.5, interpolation="linear"),
         **count_reckoned(),
     )
-    table = table.with_columns(pl.col(pl.Categorical).cast(pl.String))
-    return declared(_finish(table, numbers, keys), ResourceUsage, by=keys)
-
-
-def _finish(table: pl.DataFrame, numbers: list[str], keys: tuple[str, ...]) -> pl.DataFrame:
-    """Return the sums as the columns of the result; a sum of nothing is null."""
-    summed = [name for name in table.columns if f"n {name}" in table.columns]
     table = table.with_columns(
-        pl.when(pl.col(f"n {name}") > 0).then(pl.col(name).cast(pl.Float64).round_sig_figs(12))
-        for name in summed
+        pl.col(pl.Categorical).cast(pl.String),
+        *(
+            pl.when(pl.col(f"n {name}") > 0).then(pl.col(name).cast(pl.Float64).round_sig_figs(12))
+            for name in _sums()
+        ),
     )
     unit = "gpu" if "gpus" in numbers and (table["gpu_hours"].sum() or 0) > 0 else "cpu"
     hours, wasted = pl.col(f"{unit}_hours"), pl.col(f"{unit} wasted")
     parts = {"cpu_used": "cpu", "memory_used": "memory", "gpu_utilization": "busy"}
     used = {name: pl.col(f"{part} used") / pl.col(f"{part} asked") for name, part in parts.items()}
     ended = pl.when(pl.col("n ended") > 0).then("n ended")
+    unused = pl.col("memory asked") - pl.col("memory used")
     done = table.with_columns(
-        jobs=pl.col("jobs").cast(pl.Int64),
         fraction_of_all=pl.when(hours.sum() > 0).then(hours / hours.sum()),
         failure_rate=pl.col("n failed") / ended,
         own_failure_rate=pl.col("n own") / ended,
         wasted_hours=pl.when(hours.is_not_null()).then(wasted.fill_null(0.0)),
-        ended=pl.col("n ended").cast(pl.Int64),
-        own_failures=pl.col("n own").cast(pl.Int64),
+        ended=pl.col("n ended"),
+        own_failures=pl.col("n own"),
         fraction_wasted=pl.when(hours > 0).then(wasted.fill_null(0.0) / hours),
         measured_gpu_hours=pl.col("busy asked"),
         idle_gpu_hours=(pl.col("busy asked") - pl.col("busy used")).clip(0).round_sig_figs(12),
-        unused_gib_hours=((pl.col("memory asked") - pl.col("memory used")) / 3600)
-        .clip(0)
-        .round_sig_figs(12),
+        unused_gib_hours=(unused / 3600).clip(0).round_sig_figs(12),
         energy_kwh=pl.col("job energy") / _J_PER_KWH,
         note=note_reckoned(),
         **used,
     )
-    first = done.sort(keys, nulls_last=True) if keys else done
-    return first.with_columns(order=hours.fill_null(0.0)).sort(
-        "order", "jobs", descending=True, maintain_order=True
-    )
+    done = done.sort(hours.fill_null(0.0), "jobs", descending=True, maintain_order=True)
+    return declared(done, ResourceUsage, by=keys)
 
 
 CONSUMER_NEEDS: Final = ({"jobs": ("runtime_s", "status")},)

@@ -8,7 +8,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from traceana.cohorts.overlap import (
     BEGIN,
@@ -32,15 +32,15 @@ from traceana.questions.workload.tables import (
     SizeDistribution,
 )
 from traceana.stats.arguments import check_count, is_number
+from traceana.stats.arrays import Floats, Integers
 from traceana.store.frames import (
     LARGEST,
     Names,
-    as_names,
+    as_keys,
     collect,
     open_frame,
     read_once,
     reduce_frame,
-    refuse_clash,
 )
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -101,8 +101,7 @@ def gpu_demand(
     """
     if not (is_number(bin_s) and 0 < bin_s <= LARGEST):
         raise DataError(f"bin_s must be a positive number of seconds; it is {bin_s!r}")
-    keys = as_names(by)
-    refuse_clash(keys, (*GpuDemand.columns(), "index"))
+    keys = as_keys(by, (*GpuDemand.columns(), "index"))
     second = end if runtime is None else runtime
     measures = {"start": start, "end" if runtime is None else "runtime": second, "gpus": gpus}
     unused = () if runtime is None else ("end",)
@@ -196,8 +195,7 @@ def job_quantiles(
     >>> traceana.job_quantiles(jobs).head(2).select("quantity", "n", "median", "max").rows()
     [('runtime_s', 4, 330.0, 3600.0), ('gpus', 4, 2.0, 8.0)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, ("quantity",))
+    keys = as_keys(by, ("quantity",))
     frame = open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window)
     quantities = {
         "runtime_s": nw.col(runtime),
@@ -256,8 +254,7 @@ def size_distribution(
     >>> found.select("gpus", "fraction_of_jobs", pl.col("fraction_of_gpu_hours").round(2)).rows()
     [(1.0, 0.25, 0.0), (2.0, 0.5, 0.04), (8.0, 0.25, 0.95)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, ("gpus", "fraction_of_jobs", "fraction_of_gpu_hours"))
+    keys = as_keys(by, ("gpus", "fraction_of_jobs", "fraction_of_gpu_hours"))
     time = nw.col(runtime)
     gpu_hours = nw.col(gpus) * nw.col(HELD) / 3600
     sizes = reduce_frame(
@@ -324,8 +321,7 @@ def interarrivals(
     """
     if not (is_number(window_s) and 0 < window_s <= LARGEST):
         raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
-    keys = as_names(by)
-    refuse_clash(keys, (*Interarrivals.columns(), "submit_s", "gap_s"))
+    keys = as_keys(by, (*Interarrivals.columns(), "submit_s", "gap_s"))
     # sums over groups that are known to be sorted depend on the number of threads
     rows, time = _gaps(jobs, keys, submit).sort("submit_s"), pl.col("submit_s")
     if rows.select(time.max().fill_null(0)).item() / window_s > 2**53:
@@ -403,8 +399,7 @@ def interarrival_curve(
     [(10.0, 0.75), (54.77225575051662, 0.5), (300.0, 0.0)]
     """
     check_count("points", points, least=2, most=_MOST_POINTS)
-    keys = as_names(by)
-    refuse_clash(keys, (*InterarrivalCurve.columns(), "submit_s"))
+    keys = as_keys(by, (*InterarrivalCurve.columns(), "submit_s"))
     gaps = _gaps(jobs, keys, submit).drop_nulls("gap_s")
     schema = {key: gaps.schema[key] for key in keys} | schema_of(InterarrivalCurve)
     curves = [pl.DataFrame(schema=schema)]
@@ -490,8 +485,7 @@ def arrival_rhythm(
     if not (is_number(utc_offset_h) and -24 <= utc_offset_h <= 24):
         raise DataError(f"utc_offset_h must lie from -24 to 24 hours; it is {utc_offset_h!r}")
     slot_s, cycle_s, first_slot, ahead_s = _SLOTS[per]
-    keys = as_names(by)
-    refuse_clash(keys, (per, "fraction_of_all", "observed_h", "jobs_per_h", "in_group"))
+    keys = as_keys(by, (per, "fraction_of_all", "observed_h", "jobs_per_h", "in_group"))
     # whole weeks change neither hour nor weekday, and keep what is floored from being negative
     shift = (ahead_s + utc_offset_h * _HOUR_S) % _WEEK_S
     local = nw.col(submit) + shift
@@ -573,12 +567,7 @@ def seasonality(times_s: ArrayLike, /, *, rng: int = 1) -> pl.DataFrame:
     return declared(pl.DataFrame(rows, schema=schema_of(Seasonality)), Seasonality)
 
 
-def _pvalue(
-    roots: NDArray[np.float64],
-    there: NDArray[np.int64],
-    cycles: int,
-    generator: np.random.Generator,
-) -> float:
+def _pvalue(roots: Floats, there: Integers, cycles: int, generator: np.random.Generator) -> float:
     slots = roots.shape[1]
     variances, exceed = (roots.sum(axis=0) / cycles).var(), 0
     for _ in range(_RESAMPLES):

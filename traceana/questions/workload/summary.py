@@ -29,13 +29,12 @@ from traceana.questions.workload.tables import (
 from traceana.stats.arguments import check_count
 from traceana.store.frames import (
     Names,
-    as_names,
+    as_keys,
     beside,
     collect,
     column_names,
     open_frame,
     reduce_frame,
-    refuse_clash,
 )
 from traceana.tables.declare import declared, returns
 
@@ -95,8 +94,7 @@ def workload_summary(
     >>> found.select("jobs", "runtime_s_median", pl.col("gpu_hours").round(2)).rows()
     [(3, 600.0, 1.95)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, WorkloadSummary.columns())
+    keys = as_keys(by, WorkloadSummary.columns())
     measures = {"submit": submit, "runtime": runtime, "gpus": gpus}
     time, size, begun = nw.col(runtime), nw.col(gpus), nw.col(submit)
     gpu_hours = size * nw.col(HELD) / 3600
@@ -143,7 +141,6 @@ def workload_summary(
             quantiles=tuple(quantiles.values()),
         )
         groups, of = survival.groups, survival.quantiles
-        groups = groups.sort(keys, nulls_last=True) if keys else groups
         cut = groups["n_truncated"] + groups["n_censored"] > 0
         table = table.with_columns(
             groups["n_truncated"],
@@ -196,8 +193,7 @@ def queueing_delay(
     >>> found.select("n", "mean_s", "median_s", pl.col("fraction_zero").round(2)).rows()
     [(3, 35.0, 5.0, 0.33)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, QueueingDelay.columns())
+    keys = as_keys(by, QueueingDelay.columns())
     submitted, started = nw.col(submit), nw.col(start)
     delay = started - submitted
     quantiles = {"median_s": 0.5, "p75_s": 0.75, "p90_s": 0.9, "p95_s": 0.95, "p99_s": 0.99}
@@ -303,8 +299,7 @@ def concentration(
     >>> found.select("gpu_hours", pl.col("fraction_of_lower_half", "gini").round(2)).rows()
     [(80.2, 0.0, 0.75)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, Concentration.columns())
+    keys = as_keys(by, Concentration.columns())
     values = pl.col("gpu_hours").rle().struct
     x, each = values.field("value"), values.field("len").cast(pl.Int64)
     upto, n, total = each.cum_sum(), each.filter(x.is_not_null()).sum(), (each * x).sum()
@@ -369,8 +364,7 @@ def lorenz_curve(
     [(0.0, 0.0), (0.25, 0.0), (0.5, 0.0), (0.75, 0.0), (1.0, 1.0)]
     """
     check_count("points", points, least=2, most=_MOST_POINTS)
-    keys = as_names(by)
-    refuse_clash(keys, ("fraction_of_jobs", "fraction_of_gpu_hours", "gpu_hours"))
+    keys = as_keys(by, ("fraction_of_jobs", "fraction_of_gpu_hours", "gpu_hours"))
     held = pl.col("gpu_hours")
     table = _gpu_hours(jobs, keys, runtime, gpus, window).drop_nulls("gpu_hours")
     groups = table.group_by(keys).agg(held) if keys else table.select(held.implode())
@@ -438,25 +432,22 @@ def gpu_hours_by(
     >>> traceana.gpu_hours_by(jobs, "user").select("user", "gpu_hours", "failed").rows()
     [('ann', 2.0, 0.5), ('bob', 2.0, 0.0)]
     """
-    keys = as_names(by)
-    refuse_clash(keys, GpuHours.columns())
+    keys = as_keys(by, GpuHours.columns())
     hours = nw.col(gpus) * nw.col(HELD) / 3600
     users = {} if user is None else {"users": nw.col(user).n_unique()}
+    columns = tuple(dict.fromkeys((*keys, status, *filter(None, [user]))))
+
+    def of_status(name: str) -> nw.Expr:
+        return nw.when(nw.col(status) == name).then(hours).otherwise(0).sum()
+
     table = reduce_frame(
-        open_overlap(
-            jobs,
-            tuple(dict.fromkeys((*keys, status, *([user] if user else [])))),
-            {"runtime": runtime, "gpus": gpus},
-            window=window,
-        ),
+        open_overlap(jobs, columns, {"runtime": runtime, "gpus": gpus}, window=window),
         keys,
         jobs=nw.len(),
         n_missing=nw.len() - hours.count(),
         gpu_hours=hours.sum(),
-        **{
-            name: nw.when(nw.col(status) == name).then(hours).otherwise(0).sum()
-            for name in ("failed", "cancelled")
-        },
+        failed=of_status("failed"),
+        cancelled=of_status("cancelled"),
         **users,
         **count_reckoned(),
     )
@@ -464,12 +455,10 @@ def gpu_hours_by(
     # the last digits of a sum depend on how the engine splits the rows
     stable = table.with_columns(pl.col("gpu_hours", "failed", "cancelled").round_sig_figs(12))
     shares = stable.with_columns(
-        pl.col("jobs", "n_missing", *users).cast(pl.Int64),
         fraction_of_all=pl.when(total.sum() > 0).then(total / total.sum()),
         failed=pl.when(total > 0).then(pl.col("failed") / total),
         cancelled=pl.when(total > 0).then(pl.col("cancelled") / total),
         note=note_reckoned(),
     )
-    named = shares.sort(keys, nulls_last=True)
-    ordered = named.sort("gpu_hours", "jobs", descending=True, maintain_order=True)
+    ordered = shares.sort("gpu_hours", "jobs", descending=True, maintain_order=True)
     return declared(ordered, GpuHours, by=keys)

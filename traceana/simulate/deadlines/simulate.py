@@ -22,7 +22,7 @@ from traceana.stats.arguments import as_generator, as_list, is_number
 from traceana.stats.arrays import Floats
 from traceana.stats.intervals import wilson_interval
 from traceana.store.frames import column_names
-from traceana.tables.declare import declared, returns, schema_of
+from traceana.tables.declare import declared, interval_columns, returns, schema_of
 
 TIGHTNESS: Final = (0.5, 1.5)
 """Ends of the uniform draw of (deadline - submission) / runtime in the published files."""
@@ -371,15 +371,11 @@ def simulate_deadlines(
     )
     if tables["cluster"].n_unique() > 1:
         tables = pl.concat([tables, _together(tables)], how="diagonal")
-    low, high = wilson_interval(tables["n_missed"], tables["n"])
-    return declared(
-        tables.with_columns(
-            fraction_missed=pl.when(pl.col("n") > 0).then(pl.col("n_missed") / pl.col("n")),
-            ci_low=pl.Series(low).fill_nan(None),
-            ci_high=pl.Series(high).fill_nan(None),
-        ),
-        DeadlinePolicies,
+    tables = tables.with_columns(
+        fraction_missed=pl.when(pl.col("n") > 0).then(pl.col("n_missed") / pl.col("n")),
+        **interval_columns(wilson_interval(tables["n_missed"], tables["n"])),
     )
+    return declared(tables, DeadlinePolicies)
 
 
 def _policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
