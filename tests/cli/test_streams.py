@@ -26,7 +26,7 @@ from traceana.exchange import export_tables
 from traceana.ingesters import add_table, ingest
 from traceana.report import build_report
 from traceana.store import open_store, writer
-from traceana.store.ledger import ledger_json, parse_ledger
+from traceana.store.ledger import parse_ledger
 
 TRACE = "alibaba-minibatch-2020"
 
@@ -307,7 +307,7 @@ def test_neither_a_home_nor_a_cache_is_needed(store: Path, cache: str) -> None:
 
 def test_a_ledger_is_read_as_it_was_written(store: Path) -> None:
     ledger = open_store(store).ledger(TRACE)
-    assert parse_ledger(ledger_json(ledger)) == ledger
+    assert parse_ledger(ledger.json) == ledger
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from traceana.claims.tables import ClaimVerdicts
 from traceana.errors import DataError, did_you_mean
 from traceana.store import Store, TableEntry
 from traceana.store.cache import Cache, code_digest, key_of, versions
-from traceana.store.ledger import Ledger, ledger_json
+from traceana.store.ledger import Ledger
 from traceana.tables.declare import schema_of
 
 
@@ -347,7 +347,7 @@ class _Stored:
             for entry in ledger.entries
         }
         self.missing = cache(store.missing)
-        self.ledger_json = cache(lambda trace: ledger_json(ledgers[trace]))
+        self.ledgers = ledgers
 
 
 def _altered(claims: list[Claim], entries: Entries) -> tuple[str, ...]:
@@ -436,7 +436,7 @@ def _measured_once(claim: Claim, stored: _Stored) -> Judgement:
     if not measure.__module__.startswith("traceana."):
         return _measured(claim, stored.store)
     stated = {**vars(claim), "measure": (measure.__module__, measure.__qualname__, part.args)}
-    ledgers = [stored.ledger_json(trace) for trace in dict.fromkeys(t for t, _ in claim.tables)]
+    ledgers = [stored.ledgers[trace].json for trace in dict.fromkeys(t for t, _ in claim.tables)]
     key = key_of(stated, ledgers, code_digest(), versions())
     verdict = _CACHE.load(key)
     if not isinstance(verdict, Judgement):

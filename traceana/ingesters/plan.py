@@ -26,7 +26,7 @@ from traceana.ingesters.files import plain, sha256_of
 from traceana.ingesters.mapping import Mapping, check_type
 from traceana.ingesters.reshape import RESHAPES
 from traceana.schema import get_key, get_table, schema_version
-from traceana.store.ledger import FileEntry, Ledger, TableEntry, ledger_json
+from traceana.store.ledger import FileEntry, Ledger, TableEntry
 from traceana.store.manifest import MANIFEST, Capacity, Manifest, TableManifest, manifest_json
 from traceana.store.store import LEDGER, Store, is_whole, read_ledger
 from traceana.store.writer import (
@@ -125,7 +125,7 @@ def _ingest_locked(plan: Plan, folder: Path, progress: build.Progress | None) ->
     if writers:
         manifest = describe_trace(ledger, folder, plan.mapping, kind=plan.kind, facts=plan.facts)
         write_whole(folder / MANIFEST, manifest_json(manifest))
-        write_whole(folder / LEDGER, ledger_json(ledger))
+        write_whole(folder / LEDGER, ledger.json)
     return ledger
 
 

@@ -29,6 +29,10 @@ _SYNONYMS: Final = {
 }
 
 
+Kept = dict[str, tuple[Content, list[Drawing]]]
+"""Content and further drawings of sections that were built over some traces, by section."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """What to show; None: as in the report."""
@@ -159,7 +163,7 @@ def choose_drawings(
     name: str,
     trace: Sequence[str] | None,
     choice: Choice,
-    kept: dict[str, tuple[Content, list[Drawing]]],
+    kept: Kept,
     /,
 ) -> list[Drawing]:
     """Return the drawings of a figure that are chosen, of all traces or of some."""

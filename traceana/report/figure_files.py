@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
-from traceana.page.blocks import Content, Drawing
 from traceana.page.section import Context, DataSource
 from traceana.report.build import cannot_write, choose, find_data_source, open_context
-from traceana.report.chosen_drawings import Choice, choose_drawings
+from traceana.report.chosen_drawings import Choice, Kept, choose_drawings
 from traceana.report.run import draw
 from traceana.store import Trace
 from traceana.store.writer import write_bytes_whole
@@ -144,7 +143,7 @@ def write_figures(
     folder = Path(out)
     paths: list[Path] = []
     absent: list[str] = []
-    kept: dict[str, tuple[Content, list[Drawing]]] = {}
+    kept: Kept = {}
     for done, name in enumerate(ids, start=1):
         try:
             drawings = choose_drawings(context, name, of, choice, kept)

@@ -16,11 +16,10 @@ from traceana.claims.papers import (
 from traceana.errors import DataError
 from traceana.page.blocks import Picture
 from traceana.page.section import Context
-from traceana.report.chosen_drawings import DIRECT, Choice, choose_drawings
+from traceana.report.chosen_drawings import DIRECT, Choice, Kept, choose_drawings
 from traceana.report.page import environment
 from traceana.report.run import draw
 from traceana.store.cache import Cache, code_digest, key_of, versions
-from traceana.store.ledger import ledger_json
 
 _CACHE = Cache("papers", limit_bytes=1 << 27)
 _Drawn = tuple[str, str]
@@ -33,19 +32,19 @@ def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
     papers = [paper for paper in PUBLISHED if traces & set(traces_of(paper))]
     if not papers:
         return None
-    ledgers = [ledger_json(ledger) for ledger in context.ledgers.values()]
+    ledgers = [ledger.json for ledger in context.ledgers.values()]
     state = key_of(ledgers, code_digest(), versions())
-    shown = {
-        paper: [
+    shown = {}
+    for paper in papers:
+        kept: Kept = {}
+        shown[paper] = [
             (
                 figure,
-                _pictures(paper, figure, pictures, context, state),
+                _pictures(paper, figure, pictures, context, state=state, kept=kept),
                 claims_of(paper, figure.number),
             )
             for figure in figures_of(paper)
         ]
-        for paper in papers
-    }
     titles = {paper: PAPERS[paper].title for paper in papers}
     page = environment().get_template("papers.html.jinja")
     return page.render(papers=shown, titles=titles, is_on_demand=_is_on_demand)
@@ -56,7 +55,9 @@ def _pictures(
     published_figure: PublishedFigure,
     pictures: Sequence[Picture],
     context: Context,
+    *,
     state: str,
+    kept: Kept,
 ) -> list[_Drawn]:
     if not published_figure.figure:
         return []
@@ -76,7 +77,8 @@ def _pictures(
     found: list[_Drawn] | None = _CACHE.load(key)
     if found is None:
         try:
-            drawings = choose_drawings(context, published_figure.figure, traces or None, choice, {})
+            name = published_figure.figure
+            drawings = choose_drawings(context, name, traces or None, choice, kept)
             drawn = [draw(drawing, context, ("svg",)) for drawing in drawings]
         except DataError:
             drawn = []

@@ -25,7 +25,6 @@ from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Tabl
 from traceana.page.section import Context, Section, sections
 from traceana.report.arrange import content_of
 from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
-from traceana.store.ledger import ledger_json
 from traceana.tables.declare import ResultTable
 from traceana.tables.display import csv_text
 from traceana.tables.result import Result
@@ -157,7 +156,7 @@ def _fault(noun: str, name: str, error: BaseException) -> str:
 
 def section_key(context: Context, section: Section, /) -> str:
     """Return a key of all that a section depends on: data, code, versions, options."""
-    ledgers = {name: ledger_json(ledger) for name, ledger in sorted(context.ledgers.items())}
+    ledgers = {name: ledger.json for name, ledger in sorted(context.ledgers.items())}
     source = context.data_source
     options = (str(source.path), source.is_sample, source.command, context.date)
     engine = (context.store.master, versions("matplotlib", "jinja2", "pyspark"))

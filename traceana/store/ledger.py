@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from html import escape
 from typing import Any, Final
 
@@ -215,6 +216,23 @@ class Ledger:
     left_out: tuple[str, ...] = ()
     failures: tuple[tuple[str | None, str], ...] = ()
 
+    @cached_property
+    def json(self) -> str:
+        """A trace's ledger as JSON, sums included so that it can be read without traceana."""
+        tables: dict[str, Any] = {}
+        for entry in self.entries:
+            files = [{**asdict(file), _SUM: file.rows_rejected} for file in entry.files]
+            tables[entry.table] = {name: getattr(entry, name) for name in _STORED}
+            tables[entry.table]["files"] = files
+        content = {
+            "format": _FORMAT,
+            "trace": self.entries[0].trace,
+            "synthetic": self.synthetic,
+            "tables": tables,
+            "missing": {csv: tables for _, csv, tables in self.missing_csvs},
+        }
+        return json.dumps(content, indent=2) + "\n"
+
     @property
     def synthetic(self) -> bool:
         """Whether anything in it is synthetic."""
@@ -290,24 +308,8 @@ class Ledger:
         return shown + "".join(f"<p>{escape(line)}</p>" for _, line in self.failures)
 
 
-def ledger_json(ledger: Ledger, /) -> str:
-    """Return a trace's ledger as JSON, sums included so that it can be read without traceana."""
-    tables: dict[str, Any] = {}
-    for entry in ledger.entries:
-        files = [{**asdict(file), _SUM: file.rows_rejected} for file in entry.files]
-        tables[entry.table] = {name: getattr(entry, name) for name in _STORED} | {"files": files}
-    content = {
-        "format": _FORMAT,
-        "trace": ledger.entries[0].trace,
-        "synthetic": ledger.synthetic,
-        "tables": tables,
-        "missing": {csv: tables for _, csv, tables in ledger.missing_csvs},
-    }
-    return json.dumps(content, indent=2) + "\n"
-
-
 def parse_ledger(text: str, /) -> Ledger:
-    """Read what :func:`ledger_json` wrote."""
+    """Read what :attr:`Ledger.json` is."""
     content = json.loads(text)
     if content["format"] != _FORMAT:
         raise ValueError(f"ledger format {content['format']}, not {_FORMAT}")

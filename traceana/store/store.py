@@ -20,7 +20,7 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.errors import StoreError, did_you_mean
 from traceana.schema import REJECTED, TABLES, describe_table
 from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
-from traceana.store.ledger import Ledger, TableEntry, ledger_json, parse_ledger
+from traceana.store.ledger import Ledger, TableEntry, parse_ledger
 from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
 from traceana.store.spark import scan_by_spark
 from traceana.store.writer import extend_crc32, stored_counts, stored_metadata
@@ -504,7 +504,7 @@ class Trace:
 
     def _digest(self, key: Key) -> str:
         traces = (self, *(part for part in key if isinstance(part, Trace)))
-        ledgers = [ledger_json(trace.ledger) for trace in traces]
+        ledgers = [trace.ledger.json for trace in traces]
         name = tuple(part.id if isinstance(part, Trace) else part for part in key)
         # a result may have the trace itself, with the path as it was given
         place = (str(self.store.path), str(self.store.path.resolve()))
