@@ -50,10 +50,10 @@ def test_a_figure_that_takes_minutes_to_simulate_is_named_with_its_command(
     ingest(real_data / "elasticflow-2023", store=tmp_path)
     page = papers_page((), Context(open_store(tmp_path), DataSource(tmp_path, is_sample=False)))
     assert page is not None
-    assert set(features) == {None}
-    for number in ("8a", "9", "10", "11a", "11b"):
+    assert set(features) == {None, "figure-8a", "figure-10"}
+    for number in ("9", "11a", "11b"):
         part = page.partition(f"<h3>Figure {number}:")[2].partition("<h3>")[0]
-        assert "it is drawn by its command only" in part
+        assert "only its command draws it" in part
         assert f"traceana figures --paper itp-elasticflow --number {number}</pre>" in part
 
 
@@ -66,9 +66,7 @@ def test_synthetic_rows_show_no_published_figure() -> None:
 def test_a_paper_has_its_own_traces_alone() -> None:
     assert traces_of("zeus") == ("zeus-2023",)
     assert claims_of("zeus", "15") == ["zeus-figure-15"]
-    bars = claims_of("zeus", "1")
-    assert len(bars) == 18
-    assert all(name.startswith("zeus-bars-") for name in bars)
+    assert claims_of("zeus", "1") == ["zeus-bars-* (18)"]
 
 
 def test_a_picture_of_other_traces_is_not_a_papers_figure(real_data: Path, tmp_path: Path) -> None:

@@ -87,6 +87,8 @@ class Claim:
         Further printed values.
     numbers
         How many published numbers it compares; of a single statement 1.
+    series
+        What the ids of the claims of one series begin with; empty if it is of none.
 
     Examples
     --------
@@ -111,6 +113,7 @@ class Claim:
     every_file: bool = True
     values: Mapping[str, Any] = field(default_factory=dict)
     numbers: int = 1
+    series: str = ""
 
     @property
     def tables(self) -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, agrees, decide, not_testable, round_as, span
+from traceana.claims.claim import Claim, Judgement, agrees, decide, not_testable, span
 from traceana.simulate import (
     Proportional,
     Smoothed,
@@ -97,18 +97,6 @@ def equalises(_store: Store, claim: Claim) -> Judgement:
     )
 
 
-def ratios_of_split(_store: Store, claim: Claim) -> Judgement:
-    """Compare printed ratios of workers with those of the printed cores."""
-    first, second, third = SPLITS[claim.values["split"]]
-    ratios = {"worker 3 / worker 1": third / first, "worker 1 / worker 2": first / second}
-    printed = dict(zip(ratios, claim.values["ratios"], strict=True))
-    return decide(
-        holds=all(agrees(value, printed[name]) for name, value in ratios.items()),
-        measured=", ".join(f"{name} = {value:.2f}" for name, value in ratios.items()),
-        evidence=pl.DataFrame({"ratio": list(ratios), "of the cores": list(ratios.values())}),
-    )
-
-
 def two_adjustments(_store: Store, claim: Claim) -> Judgement:
     """Count the adjustments of the controller with the paper's dead-band."""
     rows = []
@@ -154,9 +142,8 @@ def quotient(_store: Store, claim: Claim) -> Judgement:
     first, second = claim.values["of"]
     value, least = first / second, claim.values.get("more_than")
     holds = value > least if least else agrees(value, claim.values["is"])
-    text = f"{value:.2f}" if least else round_as(value, claim.values["is"])
     rows = {"number": [first, second]}
-    return decide(holds=holds, measured=text, evidence=pl.DataFrame(rows))
+    return decide(holds=holds, measured=f"{value:.2f}", evidence=pl.DataFrame(rows))
 
 
 def batching_equalises(_store: Store, _claim: Claim) -> Judgement:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from importlib import import_module
 from importlib.resources import files
@@ -71,7 +72,9 @@ def read_paper(name: str, text: str, /) -> Paper:
     for all of its claims. ``measure`` names a function (default: the id) of the module
     ``traceana.claims.<module>`` (default: the paper's). SQL may take its place: ``count``, an
     aggregate over the first table (without a table, over `values`), or ``query`` over the tables,
-    see :class:`Query`. Each ``[[figures]]`` is one of :attr:`Paper.figures`.
+    see :class:`Query`. ``series`` makes one claim of each of its parts, which are the printed
+    value or a table of words; ``{word}`` in the other fields is replaced, and ``{part}`` by the
+    part. Each ``[[figures]]`` is one of :attr:`Paper.figures`.
     """
     content = tomllib.loads(text)
     shared = {
@@ -84,8 +87,7 @@ def read_paper(name: str, text: str, /) -> Paper:
 
 def _claims(name: str, entries: Mapping[str, dict[str, Any]]) -> tuple[Claim, ...]:
     claims = []
-    for key, entry in entries.items():
-        stated = dict(entry)
+    for key, stated in _expanded(entries):
         module, measure = stated.pop("module", name), stated.pop("measure", key)
         sql = Query(name=module.replace("-", "_"), **{part: stated.pop(part, "") for part in _SQL})
         if sql.count or sql.query:
@@ -97,6 +99,35 @@ def _claims(name: str, entries: Mapping[str, dict[str, Any]]) -> tuple[Claim, ..
     return tuple(claims)
 
 
+def _expanded(
+    entries: Mapping[str, dict[str, Any]],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return the claims by id, one of each part of a series, whose words are filled in."""
+    for key, entry in entries.items():
+        parts = entry.get("series")
+        if parts is None:
+            yield key, dict(entry)
+        for part, own in (parts or {}).items():
+            words = {"part": part} | (own if isinstance(own, dict) else {"published": own})
+            shared = {name: of for name, of in entry.items() if name != "series"}
+            stated = {name: of for name, of in words.items() if name in _FIELDS}
+            yield f"{key}-{part}", _filled(shared | stated, words) | {"series": key}
+
+
+def _filled(value: Any, words: Mapping[str, Any]) -> Any:  # noqa: ANN401  whatever TOML has
+    """Replace the names in braces; a text that is one alone becomes its value."""
+    if isinstance(value, dict):
+        return {name: _filled(of, words) for name, of in value.items()}
+    if not isinstance(value, str):
+        return value
+    if value[1:-1] in words and value == f"{{{value[1:-1]}}}":
+        return words[value[1:-1]]
+    for name, word in words.items():
+        value = value.replace(f"{{{name}}}", str(word))
+    return value
+
+
+_FIELDS: Final = frozenset(("module", *(field.name for field in fields(Claim))))
 _SQL: Final = ("count", "rows", "each", "query", "measured", "holds")
 
 
@@ -241,13 +272,14 @@ def options_of(figure: PublishedFigure, /) -> dict[str, str]:
 
 
 def claims_of(paper: str, number: str, /) -> list[str]:
-    """Return the ids of a paper's claims that name the number of a figure, or a part of it."""
+    """Return the claims of a paper that name the number of a figure or a part, series as one."""
     figure = re.compile(rf"figure {re.escape(number)}(?![0-9])")
-    return [
-        claim.id
+    of_figure = Counter(
+        f"{claim.series}-*" if claim.series else claim.id
         for claim in (PAPERS[paper].claims if number and paper in PAPERS else ())
         if figure.search(f"{claim.section} {claim.reference}".casefold())
-    ]
+    )
+    return [f"{name} ({n})" if n > 1 else name for name, n in of_figure.items()]
 
 
 def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:

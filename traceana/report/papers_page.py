@@ -17,7 +17,7 @@ from traceana.errors import DataError
 from traceana.page.blocks import Picture
 from traceana.page.section import Context
 from traceana.report.chosen_drawings import DIRECT, Choice, Kept, choose_drawings
-from traceana.report.page import environment
+from traceana.report.page import environment, write_prose
 from traceana.report.run import draw
 from traceana.store.cache import Cache, code_digest, key_of, versions
 
@@ -46,7 +46,9 @@ def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
             for figure in figures_of(paper)
         ]
     titles = {paper: PAPERS[paper].title for paper in papers}
-    page = environment().get_template("papers.html.jinja")
+    templates = environment()
+    templates.filters["prose"] = write_prose
+    page = templates.get_template("papers.html.jinja")
     return page.render(papers=shown, titles=titles, is_on_demand=_is_on_demand)
 
 
@@ -71,8 +73,6 @@ def _pictures(
     ]
     if same or _is_on_demand(published_figure):
         return same
-    if not (published_figure.number or published_figure.figure in DIRECT):
-        return []
     key = key_of(paper, published_figure, state)
     found: list[_Drawn] | None = _CACHE.load(key)
     if found is None:
@@ -91,7 +91,7 @@ def _is_on_demand(published_figure: PublishedFigure, /) -> bool:
     """Return whether a figure takes too long for the page, which names its command instead."""
     direct = DIRECT.get(published_figure.figure)
     chosen = Choice(**options_of(published_figure))
-    return bool(direct and direct.on_demand and chosen.has(direct.options))
+    return direct is not None and chosen.feature in direct.on_demand
 
 
 def _is_of(key: str, traces: Sequence[str]) -> bool:

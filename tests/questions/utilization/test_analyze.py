@@ -57,6 +57,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> UtilizationTables:
             {
                 "machine_id": ["m", "m", "n"], "start_s": [0.0, 0.0, 0.0],
                 "end_s": [100.0, 300.0, 50.0], "cpu": [10.0, 50.0, 7.0], "gpu": [100.0, 20.0, 8.0],
+                "cpu_usr": [9.0, 40.0, 6.0], "cpu_iowait": [0.5, None, 0.1],
             }
         ),
     }  # fmt: skip
@@ -107,6 +108,14 @@ def test_machines_are_weighted_by_time_and_allocation_is_over_capacity(
     assert allocated == pytest.approx(held * 4900 / (6 * 3600))
     rate = found.allocation.filter(gpu_type="T4")["allocation_rate"].item()
     assert rate == pytest.approx(allocated / 2)
+
+
+def test_cpu_time_of_machines_is_by_kind(found: UtilizationTables) -> None:
+    assert found.machine_cpu is not None
+    values = found.machine_cpu.group_by("kind", maintain_order=True).agg(
+        pl.first("n"), pl.col("value").unique().sort()
+    )
+    assert values.rows() == [("user", 3, [6.0, 9.0, 40.0]), ("I/O wait", 2, [0.1, 0.5])]
 
 
 def test_an_instance_holds_its_gpus_from_its_own_start_to_its_own_end(tmp_path: Path) -> None:

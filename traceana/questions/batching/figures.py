@@ -157,7 +157,7 @@ def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = Non
         middles.append((first + place - 1) / 2)
         place += 0.8
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
-    ax.set_xlim(0, 2.4 * max(comparison["relative_time"]))
+    ax.set_xlim(0, 3 * max(comparison["relative_time"]))  # with room for the longest text
     names = [name.replace(", ", ",\n").replace(" and ", "\nand ") for name in clusters]
     ax.set_yticks(middles, names)
     ax.set_ylim(place - 1, -0.8)

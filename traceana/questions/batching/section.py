@@ -87,6 +87,7 @@ _GAINS: Final = (
     "is_plausible",
     "reached_by",
 )
+_CLUSTERS: Final = "Uniform, static and dynamic batching by cluster, without overhead"
 
 
 def build(traces: Sequence[Trace]) -> Content:
@@ -99,9 +100,8 @@ def build(traces: Sequence[Trace]) -> Content:
     pictures = [_draw_steps(trace, result, _most(result)) for trace, result in replays[:_MAX_DRAWN]]
     all_synthetic = all(trace.synthetic for trace in traces)
     synthetic = " SYNTHETIC data: no real system is shown." if all_synthetic else ""
-    about = "Uniform, static and dynamic batching by cluster, without overhead"
     comparison = simulate.compare_clusters()
-    clusters = drawing("batching-clusters", comparison, None, "batching-clusters", about)
+    clusters = drawing("batching-clusters", comparison, None, "batching-clusters", _CLUSTERS)
     blocks: tuple[Block, ...] = (
         Text(_CONTROLLERS),
         *(block for part in recorded for block in part.blocks),
@@ -230,7 +230,7 @@ def _draw_steps(trace: Trace, result: BatchingReplay, job: str) -> Drawing:
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the steps of the first jobs, iteration times, and batch sizes of simulated workers."""
-    pictures = [*_trajectories(), *_oscillations(), _iterations_of_split()]
+    pictures = [*_clusters(), *_trajectories(), *_oscillations(), _iterations_of_split()]
     for trace, result in _replays(traces):
         jobs = result.jobs.drop_nulls("speedup").sort(*workers.JOB_ORDER, maintain_order=True)
         first = jobs["job_id"].unique(maintain_order=True).head(_MAX_FILES)
@@ -263,6 +263,21 @@ def _finding(jobs: pl.DataFrame, name: str, alone: dict[str, float]) -> str:
         text += f" With a dead-band of a fifth, {idle} would not be faster."
     heading = f"{name}: batches that follow the workers make jobs {span} times as fast (simulated)"
     return Finding(text, heading=heading)
+
+
+def _clusters() -> list[Drawing]:
+    """The clusters of figures 1 and 7, without the others."""
+    comparison = simulate.compare_clusters()
+    return [
+        drawing(
+            "batching-clusters",
+            comparison.filter(pl.col("cluster").str.contains(names)),
+            None,
+            f"clusters-{figure}",
+            f"{_CLUSTERS} ({figure.replace('-', ' ')})",
+        )
+        for figure, names in (("figure-1", "11/4/24"), ("figure-7", "P100|P4"))
+    ]
 
 
 def _trajectories() -> list[Drawing]:
@@ -311,7 +326,7 @@ def _iterations_of_split() -> Drawing:
     """Iteration times of workers with 3, 5 and 12 cores, as if they were recorded."""
     samples = pl.DataFrame(
         [
-            ("figure 3", float(step), f"{cores} cores", 1 / cores)
+            ("3, 5 and 12 cores", float(step), f"{cores} cores", 1 / cores)
             for step in range(100)
             for cores in SPLITS["figure-3"]
         ],

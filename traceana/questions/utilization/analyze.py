@@ -7,6 +7,7 @@ from typing import Final
 
 import narwhals.stable.v2 as nw
 import polars as pl
+from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.cohort import MOST_GROUPS
 from traceana.cohorts.observation import window_of
@@ -31,6 +32,7 @@ from traceana.tables.declare import declared, schema_of
 
 BIN_S: Final = 6 * 3600
 _NETWORK: Final = {"read_bytes": "input", "write_bytes": "output"}
+_MACHINE_CPU: Final = {"cpu_usr": "user", "cpu_kernel": "kernel", "cpu_iowait": "I/O wait"}
 _ROLE: Final = "task_name"
 
 
@@ -55,6 +57,8 @@ class UtilizationTables:
     """Distribution functions of requests above the use, as fractions of the machine."""
     network: pl.DataFrame | None = None
     """Distribution functions of network input and output."""
+    machine_cpu: pl.DataFrame | None = None
+    """Distribution functions of CPU time by kind, of the machines of instances."""
     allocation: pl.DataFrame | None = None
     allocation_summary: pl.DataFrame | None = None
     """Allocation rate over time, overall and by GPU type."""
@@ -108,6 +112,7 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
         curves=curves,
         unused=unused,
         network=_network(trace),
+        machine_cpu=_machine_cpu(trace),
         allocation=allocation,
         allocation_summary=summary,
         unknown_machines=unknown,
@@ -201,7 +206,14 @@ def _network(trace: Trace) -> pl.DataFrame | None:
     return _curves(rows, kinds)
 
 
-def _curves(rows: pl.DataFrame, kinds: dict[str, str]) -> pl.DataFrame:
+def _machine_cpu(trace: Trace) -> pl.DataFrame | None:
+    kinds = {
+        name: kind for name, kind in _MACHINE_CPU.items() if trace.has("machine_usage", (name,))
+    }
+    return _curves(trace.frame("machine_usage"), kinds) if kinds else None
+
+
+def _curves(rows: IntoFrame, kinds: dict[str, str]) -> pl.DataFrame:
     """Return the distribution functions of columns, by what each of them is."""
     return pl.concat(
         empirical_distribution(rows, name).select(pl.lit(kind).alias("kind"), pl.all())

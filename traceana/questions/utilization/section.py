@@ -190,6 +190,9 @@ def _pictures(
         about, x = "Network input and output of instances", "Data, mean of an instance"
         heading = "Network input and output"
         yield distribution(tables.network, "network", about, x, heading, sizes=True)
+    if tables.machine_cpu is not None:
+        about, x = "CPU time of machines by kind, mean over an instance's life", "CPU time (%)"
+        yield distribution(tables.machine_cpu, "machine-cpu", about, x, "CPU time of machines")
 
 
 def _findings(tables: UtilizationTables) -> tuple[str, ...]:
