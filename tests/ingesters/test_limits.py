@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import io
 import json
 import lzma
@@ -23,14 +24,16 @@ import pytest
 from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
 from tests.ingesters.conftest import itp_archive, worker_rows
 from traceana.catalog import get_trace
-from traceana.errors import DataError
-from traceana.ingesters import IngestError, build, files, ingest
+from traceana.errors import DataError, SourceError
+from traceana.ingesters import IngestError, build, files, ingest, propose, propose_mapping
+from traceana.ingesters.build import KeyFilter
 from traceana.ingesters.compiled import Source, compile_mapping
 from traceana.ingesters.files import list_csvs, read_tar
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers import csv as lines
 from traceana.ingesters.readers.csv import Block, frame_block
+from traceana.ingesters.readers.json import flatten
 from traceana.ingesters.readers.parquet import read_frames
 from traceana.ingesters.readers.reader import Rows
 from traceana.ingesters.readers.sacct import expand_hosts
@@ -451,6 +454,83 @@ def test_a_text_that_a_parquet_file_has_once_is_not_read_a_million_times(tmp_pat
     sizes = [(part.height, part.estimated_size()) for part in read_frames(file, ["user"])]
     assert sum(height for height, _ in sizes) == 2_000
     assert max(size for _, size in sizes) < 1 << 27
+
+
+def test_a_text_of_more_than_a_line_may_have_is_an_error_in_parquet(tmp_path: Path) -> None:
+    for text in (["x" * (1 << 24)], ["x" * ((1 << 24) + 1)]):
+        for name, column in (
+            ("plain", pa.array(text)),
+            ("coded", pa.array(text).dictionary_encode()),
+        ):
+            pq.write_table(pa.table({"id": column}), tmp_path / f"{name}.parquet")
+            (file,) = list_csvs(tmp_path / f"{name}.parquet", suffixes=("",)).csvs
+            if len(text[0]) == 1 << 24:
+                assert [part.height for part in read_frames(file, ["id"])] == [1]
+                continue
+            with pytest.raises(SourceError, match="a text of more than 16 MiB"):
+                list(read_frames(file, ["id"]))
+
+
+@pytest.mark.parametrize("end", ["json", "jsonl"])
+def test_members_by_the_thousand_are_one_line(tmp_path: Path, end: str) -> None:
+    rows = [json.dumps({f"k{row}_{member}": 1 for member in range(1000)}) for row in range(11)]
+    text = f"[{','.join(rows)}]" if end == "json" else "\n".join(rows)
+    path = tmp_path / f"jobs.{end}"
+    path.write_text(text)
+    with pytest.raises(SourceError, match="it has 11,000 columns or more; at most 10,000 are read"):
+        propose_mapping(path)
+
+
+def test_the_file_is_named_whose_column_has_another_type(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for name, kind in (("a", pa.int64()), ("b", pa.float32()), ("c", pa.timestamp("s"))):
+        table = pa.table({"id": [name], "g": pa.array([1], pa.int64()).cast(kind)})
+        pq.write_table(table, folder / f"{name}.parquet")
+    mapping = '[trace]\n[jobs]\njob_id = "id"\ngpus = "g"\n'
+    with pytest.raises(IngestError, match=r"^c\.parquet: column 'g' has type Datetime, not a num"):
+        ingest(folder, mapping=mapping, trace="m", store=tmp_path / "store")
+    (folder / "c.parquet").unlink()
+    ingest(folder, mapping=mapping, trace="m", store=tmp_path / "store")
+    jobs = open_store(tmp_path / "store").scan("m", "jobs").collect()
+    assert jobs.select("job_id", "gpus").rows() == [("a", 1.0), ("b", 1.0)]
+
+
+def test_members_do_not_repeat_a_name_of_any_length() -> None:
+    inner = {f"k{number}": "1" for number in range(100)}
+    for value in (inner, [inner]):
+        cells = flatten({"n" * 100_000: value, "short": value})
+        assert sum(map(len, cells)) < 300_000
+        assert json.loads(cells["n" * 100_000] or "") == value
+        assert cells["short.k0" if value is inner else "short.first.k0"] == "1"
+
+
+def test_ids_that_repeat_are_counted_without_keeping_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.csv").write_text("job_id,gpus\n" + "a,1\nb,2\n" * 3_000)
+    kept: list[int] = []
+
+    class Counting(KeyFilter):
+        def split(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+            new, repeated = super().split(rows)
+            kept.append(new.height)
+            return new, repeated
+
+    monkeypatch.setattr(propose, "KeyFilter", Counting)
+    text = propose_mapping(tmp_path / "a.csv")
+    assert "5,998 of 6,000 rows repeat a job_id" in text
+    assert sum(kept) == 2
+
+
+@pytest.mark.parametrize(
+    "start", [bz2.compress(b"job_id\n"), b"\x28\xb5\x2f\xfd\x24\x07"], ids=["bzip2", "zstd"]
+)
+def test_other_packings_are_named(tmp_path: Path, start: bytes) -> None:
+    (tmp_path / "jobs.csv.bz2").write_bytes(start)
+    for asked in (ingest, propose_mapping):
+        with pytest.raises(SourceError, match="packed by bzip2 or zstd; unpack it first"):
+            asked(tmp_path / "jobs.csv.bz2")
 
 
 def test_a_footer_of_very_many_row_groups_is_an_error(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, cast
@@ -16,7 +16,7 @@ from polars.exceptions import PolarsError
 
 from traceana.errors import DataError, SourceError
 from traceana.ingesters.compiled import ROW, CompiledMapping, Source, source_name
-from traceana.ingesters.files import plain, read_ahead
+from traceana.ingesters.files import Item, plain, read_ahead
 from traceana.ingesters.readers.reader import LINE, FrameBlock
 from traceana.schema import REJECTED, get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, TableEntry
@@ -282,6 +282,14 @@ def _shown(source: Source, bad: pl.DataFrame) -> str:
     return f"line {line} of {source.label}: {plain(text[:_SHOWN])}{more}"
 
 
+def _naming(source: Source, items: Iterator[Item]) -> Iterator[Item]:
+    """Name the file in the error of a column that is not of the type of the others."""
+    try:
+        yield from items
+    except DataError as error:
+        raise DataError(f"{source.label}: {error}") from error
+
+
 class TableBuilder:
     """Reads the sources of one table into its writer; of an update with the columns of `UPDATE`."""
 
@@ -350,7 +358,7 @@ class TableBuilder:
             kinds = dict.fromkeys(source.columns, "text")
         no_rows = _NoRows(source.label)
         converted = ((block, convert(block, compiled)) for block in source.rows.blocks(kinds))
-        for block, result in read_ahead(converted):
+        for block, result in read_ahead(_naming(source, converted)):
             good, bad = self._split(block, result, reshaped=compiled.reshape is not None)
             if self._is_update:
                 good = good.with_columns(pl.lit(number, UPDATE[SOURCE]).alias(SOURCE))

@@ -81,6 +81,8 @@ def open_unwrapped(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
         elif start[:6] == b"\xfd7zXZ\x00":
             with lzma.open(raw) as stream:
                 yield cast("IO[bytes]", stream)
+        elif start[:3] == b"BZh" or start[:4] == b"\x28\xb5\x2f\xfd":
+            raise SourceError(f"{where_of(paths)}: packed by bzip2 or zstd; unpack it first")
         elif re.search(r"\.(gz|tgz|xz)$", name_of(paths)):
             raise SourceError(
                 f"{where_of(paths)}: expected compressed data, found bytes that begin "

@@ -14,6 +14,7 @@ import polars as pl
 
 from traceana.errors import DataError, SourceError
 from traceana.ingesters import propose_columns as known
+from traceana.ingesters.build import KeyFilter
 from traceana.ingesters.compiled import Source, open_source
 from traceana.ingesters.files import CsvFile, list_csvs
 from traceana.ingesters.ingestion import ingest
@@ -425,17 +426,19 @@ def _find_distinct(matched: dict[str, str], source: Source, proposal: Proposal) 
 def _note_repeated(matched: dict[str, str], source: Source, proposal: Proposal) -> None:
     """Note rows that repeat a job's id; where they are few, row numbers identify the rows."""
     column = matched["job_id"]
-    blocks = source.rows.blocks({column: "text"})
-    ids = pl.concat(block.cells[column].drop_nulls().hash() for block in blocks)
-    repeated = len(ids) - ids.n_unique()
+    seen, rows, repeated = KeyFilter(["id"]), 0, 0
+    for block in source.rows.blocks({column: "text"}):
+        ids = block.cells[column].drop_nulls().alias("id").to_frame()
+        rows += ids.height
+        repeated += seen.split(ids)[1].height
     if not repeated:
         return
     doubt = "a job_id, and are rejected: does each row describe a whole job?"
-    if repeated <= _MOST_REPEATED * len(ids):
+    if repeated <= _MOST_REPEATED * rows:
         doubt = f"{column}, so row numbers identify the rows"
         proposal.lines.remove(f"job_id = {json.dumps(column)}")
         del matched["job_id"]
-    proposal.lines.insert(0, f"# unsure: {repeated:,} of {len(ids):,} rows repeat {doubt}")
+    proposal.lines.insert(0, f"# unsure: {repeated:,} of {rows:,} rows repeat {doubt}")
 
 
 def _compare_times(proposal: Proposal) -> None:

@@ -24,7 +24,15 @@ from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import CsvFile, read_ahead, whole_lines
 from traceana.ingesters.parsing import own_table
-from traceana.ingesters.readers.reader import BAD_LINES, LINE, FrameBlock, Reader, Rows, own_mapping
+from traceana.ingesters.readers.reader import (
+    BAD_LINES,
+    LINE,
+    FrameBlock,
+    Reader,
+    Rows,
+    check_width,
+    own_mapping,
+)
 
 _SEPARATORS: Final = ",;\t|"
 _RARE: Final = "\x1f\x01^~:# "  # of a first line that has none of the others
@@ -33,8 +41,6 @@ _CELLS_A_PART: Final = 1 << 20
 _MOST_QUOTED: Final = 1 << 16
 _MOST_JOINED: Final = 1000  # lines of one row
 _NEWLINE: Final = 10
-MOST_COLUMNS: Final = 10_000
-"""A table with more is refused: each column takes memory, whether or not it is used."""
 
 
 def read_header(head: bytes, separator: str = ",") -> list[str]:
@@ -301,11 +307,7 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
         return csv_rows(file, file.columns, header=False, separator=separator)
     if columns.count("") > 1:  # doubled separators, or several at the end: not read
         columns = [name or f"\0{place}" for place, name in enumerate(columns)]
-    if len(columns) > MOST_COLUMNS:
-        raise SourceError(
-            f"{file.where}: its first line has {len(columns):,} cells or more; at most "
-            f"{MOST_COLUMNS:,} columns are read"
-        )
+    check_width(file, len(columns))
     repeated = [name for name, times in Counter(columns).items() if times > 1]
     if repeated:
         raise SourceError(f"{file.where}: its header names {repeated[0]!r} more than once")

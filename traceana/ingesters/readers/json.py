@@ -19,7 +19,14 @@ from typing import IO, Any, Final, NamedTuple
 from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
 from traceana.ingesters.files import LONGEST_LINE, CsvFile, first_lines, open_csv, text_lines
-from traceana.ingesters.readers.reader import FrameBlock, Parsed, Reader, Rows, item_blocks
+from traceana.ingesters.readers.reader import (
+    FrameBlock,
+    Parsed,
+    Reader,
+    Rows,
+    check_width,
+    item_blocks,
+)
 
 DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 """Reads numbers as they are written."""
@@ -27,6 +34,7 @@ NESTED: Final = "[]."
 """In a path of rows, what leads from a list to a list in each of its elements."""
 _NOTHING: Final = object()  # on a line
 _ELEMENTS: Final = 10_000  # in which the members are looked up
+_LONGEST_NAME: Final = 250
 _BYTES: Final = 1 << 20
 _BETWEEN: Final = re.compile(r"[\s,]*")
 _BLANK: Final = re.compile(r"\s*")
@@ -224,10 +232,19 @@ def array_blocks(
 
 def _open(file: CsvFile, _timezone: str) -> Rows:
     items = (item for _, item in islice(_rows(file), _ELEMENTS) if isinstance(item, dict))
-    names = dict.fromkeys(name for item in items for name in flatten(item))
+    names = _members(file, map(flatten, items))
     if not names:
         raise SourceError(f"{file.where}: its array has no JSON object")
     return Rows(tuple(filter(str.isprintable, names)), partial(array_blocks, file, flatten))
+
+
+def _members(file: CsvFile, rows: Iterable[Mapping[str, Any]]) -> dict[str, None]:
+    """Return the names in the first objects, in order."""
+    names: dict[str, None] = {}
+    for row in rows:
+        names |= dict.fromkeys(row)
+        check_width(file, len(names))
+    return names
 
 
 def _detect(file: CsvFile) -> bool:
@@ -270,12 +287,12 @@ def _open_lines(file: CsvFile, _timezone: str) -> Rows:
         return unpack(decoded, path) if path else decoded
 
     rows = (_cells(item) for _, item in items(first_lines(file)))
-    names = tuple(dict.fromkeys(name for row in rows if isinstance(row, dict) for name in row))
+    names = _members(file, (row for row in rows if isinstance(row, dict)))
     if not names:
         what = "line holds a JSON object; one per line is expected"
         what = f"list of objects called {path} is in its lines" if path else what
         raise SourceError(f"{file.where}: no {what}")
-    return Rows(names, lambda kinds: item_blocks(items(text_lines(file)), _cells, kinds))
+    return Rows(tuple(names), lambda kinds: item_blocks(items(text_lines(file)), _cells, kinds))
 
 
 def _decode(text: str) -> Any:  # noqa: ANN401
@@ -298,17 +315,21 @@ def _cells(item: Any) -> Parsed:  # noqa: ANN401
 
 
 def flatten(row: dict[str, Any], outer: str = "", /) -> dict[str, str | None]:
-    """Return the members of an object, those of objects in it as ``outer.inner``; lists as JSON."""
+    """Return the members of an object, those of objects in it as ``outer.inner``; lists as JSON.
+
+    So is an object with a very long name, which all of its members would repeat.
+    """
     cells: dict[str, str | None] = {}
     for name, value in row.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and len(outer) + len(name) < _LONGEST_NAME:
             cells |= flatten(value, f"{outer}{name}.")
         else:
             is_cell = value is None or isinstance(value, str)
             cells[outer + name] = value if is_cell else json.dumps(value)
             if isinstance(value, list):
                 cells[f"{outer}{name}.count"] = str(len(value))
-                if value and isinstance(value[0], dict) and isinstance(value[-1], dict):
+                ends = value[:1] + value[-1:] if len(outer) + len(name) < _LONGEST_NAME else []
+                if ends and all(isinstance(one, dict) for one in ends):
                     cells |= flatten(value[0], f"{outer}{name}.first.")
                     cells |= flatten(value[-1], f"{outer}{name}.last.")
     return cells

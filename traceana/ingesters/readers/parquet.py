@@ -18,7 +18,7 @@ from pyarrow.parquet import ParquetFile
 
 from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
-from traceana.ingesters.files import CsvFile
+from traceana.ingesters.files import LONGEST_LINE, CsvFile
 from traceana.ingesters.readers.reader import (
     ROWS_A_BLOCK,
     FrameBlock,
@@ -71,7 +71,7 @@ def read_frames(source: CsvFile, columns: Collection[str], /) -> Iterator[pl.Dat
     """Read these columns, or all if none is named, some rows at a time."""
     try:
         with ParquetFile(source.paths[0]) as file:
-            for table in _tables(_batches(file, source, [*columns] or None)):
+            for table in _tables(_batches(file, source, [*columns] or None), source):
                 frame = _flat(table)
                 yield frame.select(*columns) if columns else frame
     except _FAULTS as error:
@@ -112,12 +112,14 @@ def _rows_at_once(coded: ParquetFile, text: frozenset[str], group: int) -> int:
     return max(1, min(most, _BYTES_A_BLOCK // max(1, *map(int, lengths))))
 
 
-def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _tables(batches: Iterator[pa.RecordBatch], source: CsvFile) -> Iterator[pa.Table]:
     """Join batches up to a number of rows or bytes: a long text may stand in a file once."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for stored in batches:
         stored.validate(full=True)  # neither library looks whether text is UTF-8
+        if any(_longest(column) > LONGEST_LINE for column in stored.columns):
+            raise SourceError(f"{source.where}: a text of more than 16 MiB; no log has one")
         columns = [  # dictionaries would hide how large they are
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
             for column in stored.columns
@@ -130,6 +132,13 @@ def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
             held, rows, size = [], 0, 0
     if held:
         yield pa.Table.from_batches(held).combine_chunks()
+
+
+def _longest(column: pa.Array) -> int:
+    """Return the bytes of a column's longest text."""
+    text = column.dictionary if pa.types.is_dictionary(column.type) else column
+    is_text = pa.types.is_string(text.type) or pa.types.is_large_string(text.type)
+    return (is_text and pc.max(pc.binary_length(text)).as_py()) or 0
 
 
 def _flat(table: pa.Table) -> pl.DataFrame:

@@ -30,6 +30,8 @@ BAD_LINES: Final = pl.Schema({"line": pl.Int64, "rule": pl.String, "text": pl.St
 """Columns of lines that are no rows: number, the rule that each breaks, and its text."""
 
 ROWS_A_BLOCK: Final = 1 << 17
+_MOST_COLUMNS: Final = 10_000
+"""A table with more is refused: each column takes memory, whether or not it is used."""
 _MOST_DAYS: Final = 95_000_000  # 260,000 years
 Parsed: TypeAlias = "dict[str, str | None] | Sequence[str | None] | str | bool"
 """Cells of an item by column or in the order of the columns; the rule that it breaks; False for one
@@ -187,6 +189,14 @@ def frame_types(frame: pl.LazyFrame, /) -> dict[str, pl.DataType]:
         for name, dtype in frame.collect_schema().items()
         if not dtype.is_nested() and dtype not in (pl.Object, pl.Binary) and "\0" not in name
     }
+
+
+def check_width(file: CsvFile, columns: int, /) -> None:
+    """Refuse a file of too many columns."""
+    if columns > _MOST_COLUMNS:
+        raise SourceError(
+            f"{file.where}: it has {columns:,} columns or more; at most {_MOST_COLUMNS:,} are read"
+        )
 
 
 def _read(column: pl.Series, kind: Kind) -> pl.Series:
