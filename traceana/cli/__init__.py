@@ -128,7 +128,8 @@ def main() -> None:
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it
         if number and signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, _terminate)
+            # in order: processes are ended and temporary folders deleted
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         try:
             if "SOURCE_DATE_EPOCH" in os.environ:  # numpy reads it too
@@ -162,11 +163,6 @@ def _fail_of_engine(error: BaseException) -> None:
     panicked = kind.__name__ == "PanicException"
     if panicked or isinstance(error, MemoryError) or "can't start new thread" in reason:
         _fail(f"out of memory or threads, or a fault of Polars ({reason}); raise the limits")
-
-
-def _terminate(number: int, _: object) -> NoReturn:
-    """End in order: processes are ended and temporary folders deleted."""
-    raise SystemExit(128 + number)
 
 
 def _fail(message: str, status: int = 2) -> NoReturn:

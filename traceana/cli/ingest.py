@@ -92,16 +92,12 @@ def _show(ledger: Ledger, store: Path) -> None:
     counts = ["read", "kept", "rejected"]
     if any(entry.rows_replaced for entry in ledger.entries):
         counts.insert(2, "replaced")
-    if ledger.entries:
+    rows = []
+    for entry in ledger.entries:
+        numbers = (f"{getattr(entry, f'rows_{name}'):,}" for name in counts)
+        rows.append((f"{entry.trace}/{entry.table}", *numbers, entry.state))
+    if rows:
         columns = [("trace / table", False), *((name, True) for name in counts), ("", False)]
-        rows = (
-            (
-                f"{entry.trace}/{entry.table}",
-                *(f"{getattr(entry, f'rows_{name}'):,}" for name in counts),
-                entry.state,
-            )
-            for entry in ledger.entries
-        )
         print_cells(columns, rows)
     out = terminal()
     for line in _remarks(ledger, store):
@@ -112,8 +108,7 @@ def _remarks(ledger: Ledger, store: Path) -> Iterator[str]:
     """Return the lines below the table of an ingest."""
     from traceana.ingesters.discover import known_names
 
-    synthetic = sorted({entry.trace for entry in ledger.entries if entry.synthetic})
-    if synthetic:
+    if synthetic := sorted({entry.trace for entry in ledger.entries if entry.synthetic}):
         yield f"SYNTHETIC, no observed row in it: {', '.join(synthetic)}"
     yield from _notes_of_entries(ledger, store)
     named = {
@@ -170,14 +165,11 @@ def _notes(entry: TableEntry) -> Iterator[str]:
     published = catalog[entry.trace].rows.get(entry.table) if entry.trace in catalog else None
     if published not in (None, entry.rows_read):
         yield f"note: {name}: {entry.rows_read:,} rows read, where {published:,} are published"
-    strange = {
-        file.file for file in entry.files if file.as_published is False and not file.synthetic
-    }
-    for label in sorted(strange):
+    strange = [f.file for f in entry.files if f.as_published is False and not f.synthetic]
+    for label in sorted(set(strange)):
         yield f"note: {name}: {label} is not the published file (its sha256 differs)"
     for file in entry.files:
-        if file.unused_columns:
-            columns = ", ".join(file.unused_columns)
+        if columns := ", ".join(file.unused_columns):
             yield f"note: {name}: {file.label}: columns not used: {columns}"
 
 
@@ -192,12 +184,7 @@ _CELL = 80
 """Characters of a cell in the preview."""
 
 
-def map_file(
-    file: Path,
-    *,
-    out: Path | None = None,
-    reader: str | None = None,
-) -> None:
+def map_file(file: Path, *, out: Path | None = None, reader: str | None = None) -> None:
     """Propose a mapping for a file and preview its rows.
 
     Uncertain lines of the mapping end in the comment # unsure.
@@ -217,10 +204,8 @@ def map_file(
         previews = preview_mapping(file, text)
     except IngestError as error:
         saved = f"correct {out}" if out else f"traceana map {file} --out M.toml, correct M.toml"
-        name = out or "M.toml"
-        raise DataError(
-            f"{error}; next: {saved}, then traceana ingest {file} --mapping {name}"
-        ) from error
+        following = f"traceana ingest {file} --mapping {out or 'M.toml'}"
+        raise DataError(f"{error}; next: {saved}, then {following}") from error
     for table, preview in previews.items():
         entry = preview.entry
         _preview(table, preview.rows)
@@ -232,8 +217,7 @@ def map_file(
             sys.stderr.write(f"rejected: {count:,} by {rule}\n")
         for rule, count in [*entry.nulled.items()][:_ROWS]:
             sys.stderr.write(f"set to null: {count:,} cells by {rule}\n")
-    doubts = text.count("# unsure:")
-    if doubts:
+    if doubts := text.count("# unsure:"):
         sys.stderr.write(f"check what is marked unsure: {plural(doubts, 'line')}\n")
     following = f"report {file} --mapping {out}" if out else f"map {file} --out M.toml"
     sys.stderr.write(f"next: traceana {following}\n")

@@ -59,21 +59,17 @@ def described(command: Callable[..., None], name: str, /) -> Callable[..., None]
 def limited_store(
     store: Path | None,
     *,
-    since: str | None,
-    until: str | None,
-    where: str | None,
-    window: tuple[str, str] | None = None,
     anonymize: bool = False,
     compare: list[str] | None = None,
     gpus: int | None = None,
+    **limits: Any,  # noqa: ANN401  options of select_jobs()
 ) -> Iterator[Path | None]:
     """Yield the store, or one made for this command: some jobs, without names, with more traces."""
     from traceana.exchange import anonymize as anonymize_trace
     from traceana.exchange import select_jobs
     from traceana.store import open_store
 
-    limits = {"since": since, "until": until, "where": where, "window": window}
-    given: dict[str, Any] = {name: of for name, of in limits.items() if of is not None}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
 
     def has_jobs(trace: Manifest) -> bool:
         return trace.has("jobs")
@@ -101,10 +97,7 @@ def limited_store(
 
 
 def _change(
-    source: Store,
-    target: Path,
-    chosen: Callable[[Manifest], bool],
-    change: Callable[..., object],
+    source: Store, target: Path, chosen: Callable[[Manifest], bool], change: Callable[..., object]
 ) -> None:
     """Write changed copies of the chosen traces; link the others."""
     for trace in source.traces():

@@ -50,16 +50,9 @@ def reliability(
     if checkpoint_cost is not None and mttf_s is not None:
         checkpoints = checkpoint_interval(mttf_s, checkpoint_s=checkpoint_cost, restart_s=restart)
     if json:
-        frames = {
-            "results": result.overall,
-            "groups": result.groups,
-            "machines": result.machines,
-            "dispersion": result.dispersion,
-            "concurrent": result.concurrent,
-            "periods": result.periods,
-            "job_failure_interval": jobs.intervals,
-            "checkpoint_interval": checkpoints,
-        }
+        names = ("groups", "machines", "dispersion", "concurrent", "periods")
+        frames = {"results": result.overall, **{name: getattr(result, name) for name in names}}
+        frames |= {"job_failure_interval": jobs.intervals, "checkpoint_interval": checkpoints}
         about = {
             "trace": chosen.id,
             "synthetic": chosen.synthetic,

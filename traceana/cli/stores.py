@@ -7,22 +7,21 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from traceana.cli.output import print_cells, print_json, print_rows, terminal
 from traceana.errors import DataError, StoreError
 
-if TYPE_CHECKING:
-    import polars as pl
-
 _LICENSE = 18  # characters
 
 
 def traces(store: Path | None = None, json: bool = False) -> None:
     """List the public traces: tables, rows, size, license."""
-    from traceana.catalog import list_traces
+    from rich.filesize import decimal
+
+    from traceana.catalog import get_trace, list_traces
     from traceana.store import open_store
 
     listed = list_traces()
@@ -32,17 +31,8 @@ def traces(store: Path | None = None, json: bool = False) -> None:
         for trace, tables in listed.select("trace", "tables").iter_rows():
             stored[trace] = [table for table in tables if opened.has(trace, table)]
     if json:
-        records = [row | {"in_store": stored[row["trace"]]} for row in listed.to_dicts()]
-        print_json(records)
-    else:
-        _print_table(listed, stored)
-
-
-def _print_table(listed: pl.DataFrame, stored: dict[str, list[str]]) -> None:
-    from rich.filesize import decimal
-
-    from traceana.catalog import get_trace
-
+        print_json([row | {"in_store": stored[row["trace"]]} for row in listed.to_dicts()])
+        return
     shown = []
     for trace, _, tables, rows, size, terms, _ in listed.iter_rows():
         published, present = get_trace(trace), len(stored[trace])
@@ -77,57 +67,44 @@ def tables(*, store: Path | None = None, json: bool = False) -> None:
     catalog = load_catalog()
     every = [(trace.id, table) for trace in catalog.values() for table in trace.tables]
     untried = {name for name, trace in catalog.items() if not trace.tried}
-    rows: list[dict[str, Any]] = [
-        {
-            "trace": trace,
-            "table": table,
-            **{
-                key: stored.get((trace, table), {}).get(key)
-                for key in ("rows", "rows_rejected", "bytes", "synthetic")
-            },
-        }
-        for trace, table in dict.fromkeys([*every, *stored])
-    ]
     columns = {key: opened.columns(*key) for key in stored}
-    for row in rows:
-        of_table = columns.get((row["trace"], row["table"]))
-        row["columns"] = None if of_table is None else of_table.to_dicts()
+    rows: list[dict[str, Any]] = []
+    for trace, table in dict.fromkeys([*every, *stored]):
+        found = stored.get((trace, table), {})
+        sizes = {key: found.get(key) for key in ("rows", "rows_rejected", "bytes", "synthetic")}
+        of_table = columns[trace, table].to_dicts() if found else None
+        rows.append({"trace": trace, "table": table, **sizes, "columns": of_table})
     if json:
         print_json(rows)
         return
 
     def cells(row: dict[str, Any]) -> tuple[str, ...]:
-        numbers: tuple[str, ...] = ("-", "", "")
-        if row["rows"] is not None:
-            sizes = (row["rows"], row["rows_rejected"], row["bytes"] / 1000)
-            numbers = tuple(f"{size:,.0f}" for size in sizes)
-        state = "SYNTHETIC" if row["synthetic"] else "not tried" * (row["trace"] in untried)
-        return (f"{row['trace']}/{row['table']}", *numbers, state)
+        named, state = f"{row['trace']}/{row['table']}", "not tried" * (row["trace"] in untried)
+        if row["rows"] is None:
+            return (named, "-", "", "", state)
+        sizes = (row["rows"], row["rows_rejected"], row["bytes"] / 1000)
+        state = "SYNTHETIC" if row["synthetic"] else state
+        return (named, *(f"{size:,.0f}" for size in sizes), state)
 
     numeric = {"trace / table": False, "rows": True, "rejected": True, "kB": True, "": False}
     print_cells(numeric.items(), map(cells, rows))
     statuses = f"one of {', '.join(STATUSES)}"
-    for (trace, table), of_table in columns.items():
+    for (trace, table), described in columns.items():
         sys.stdout.write(f"\n{trace}/{table}\n")
         of_column = {"column": False, "unit": False, "rows with a value": True}
         lines = (
             (name, unit.replace(statuses, "text"), f"{values:,}")
-            for name, unit, values in of_table.iter_rows()
+            for name, unit, values in described.iter_rows()
         )
         print_cells(of_column.items(), lines)
     out = terminal()
     if untried:
         out.print("not tried: read as the publisher describes it, not tried on its files")
-    out.print(
-        f"store: {where}" + ("" if stored else " (nothing there yet; see `traceana ingest --help`)")
-    )
+    none = "" if stored else " (nothing there yet; see `traceana ingest --help`)"
+    out.print(f"store: {where}{none}")
 
 
-def fetch(
-    trace: str,
-    to: Path | None = None,
-    mirror: str | None = None,
-) -> None:
+def fetch(trace: str, to: Path | None = None, mirror: str | None = None) -> None:
     """Download the files of a public trace and check them."""
     from traceana.catalog import fetch as fetch_files
 
@@ -137,10 +114,7 @@ def fetch(
     typer.echo(f"next: traceana ingest {shlex.quote(str(folder))}")
 
 
-def sample(
-    folder: Path,
-    trace: list[str] | None = None,
-) -> None:
+def sample(folder: Path, trace: list[str] | None = None) -> None:
     """Write the synthetic sample in the publishers' own formats.
 
     It contains no real data.
@@ -150,16 +124,16 @@ def sample(
     from traceana.samples import write_sample
 
     written = write_sample(folder, traces=trace)
-    shown = []
+    rows = []
     for marker in sorted(written.glob("*/SYNTHETIC.json")):
         about = json.loads(marker.read_text())
         size = sum(path.stat().st_size for path in marker.parent.iterdir())
-        rows = sum(about["rows"].values())
-        shown.append((about["trace"], f"{about['scale']:g}", f"{rows:,}", f"{size / 1e6:.1f}"))
+        n = sum(about["rows"].values())
+        rows.append((about["trace"], f"{about['scale']:g}", f"{n:,}", f"{size / 1e6:.1f}"))
     console = terminal()
     console.print("SYNTHETIC, no observed row in it")
     numeric = {"trace": False, "scale": True, "rows": True, "MB": True}
-    print_cells(numeric.items(), shown)
+    print_cells(numeric.items(), rows)
     console.print(f"next: traceana ingest {shlex.quote(str(folder))}", soft_wrap=True)
 
 

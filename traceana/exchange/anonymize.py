@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Callable
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -125,17 +127,10 @@ def anonymize(
         )
     if isinstance(min_group, bool) or not isinstance(min_group, int) or min_group < 1:
         raise DataError(f"min_group must be a number of rows of at least 1; it is {min_group!r}")
-    rows = _Rows(key or secrets.token_bytes(32), round_s, min_group, manifest)
-    rows.names = _find_names(source, manifest)
+    rows = _Rows(key or secrets.token_bytes(32), round_s, min_group, source, manifest)
     target = Path(out)
     copy_trace(
-        source,
-        manifest,
-        target,
-        name=trace,
-        facts=rows.facts,
-        about=_TABLE_FACTS,
-        write=lambda table, path: rows.write(source.scan(trace, table), table, path),
+        source, manifest, target, name=trace, facts=rows.facts, about=_TABLE_FACTS, write=rows.write
     )
     return _disclosure(open_store(target), trace, rows.treatments)
 
@@ -144,9 +139,10 @@ class _Rows:
     """What becomes of rows: one key, shift and rounding for all tables of a trace."""
 
     def __init__(
-        self, key: bytes, round_s: float | None, min_group: int, manifest: Manifest
+        self, key: bytes, round_s: float | None, min_group: int, source: Store, manifest: Manifest
     ) -> None:
-        self.names: frozenset[str] = frozenset()
+        self._scan = partial(source.scan, manifest.trace)
+        self._naming = _find_names(source, manifest)
         self._min_group = min_group
         self._key = hashlib.sha256(key).digest()
         self._round_s = round_s
@@ -158,14 +154,9 @@ class _Rows:
             drawn = int.from_bytes(self._digest("weeks").digest(), "big")
             self._shift_s = float(_WEEK_S * (1 + drawn % most))
         rounded = "rounded" if round_s else "kept"
-        self.treatments = {
-            "identifier": "digest",
-            "rank": "digest",
-            "name": "digest",
-            "reason": "words",
-            "time": "shifted" if self._shift_s else rounded,
-            "duration": rounded,
-        }
+        self.treatments = dict.fromkeys(("identifier", "rank", "name"), "digest")
+        self.treatments |= {"reason": "words", "duration": rounded}
+        self.treatments["time"] = "shifted" if self._shift_s else rounded
         facts = {name: getattr(manifest, name) for name in _TRACE_FACTS}
         if manifest.window == "stated":
             ends = {name: getattr(manifest, name) for name in ("window_start_s", "window_end_s")}
@@ -175,9 +166,9 @@ class _Rows:
             facts["window_start_s"] = start // round_s * round_s if round_s else start
         self.facts = {"title": f"{manifest.trace} (anonymized)"} | facts
 
-    def write(self, stored: pl.LazyFrame, table: str, out: Path) -> list[str]:
+    def write(self, table: str, out: Path) -> list[str]:
         """Write a table's anonymized rows, block by block; return the columns they have."""
-        privacy = privacy_of(table)
+        stored, privacy = self._scan(table), privacy_of(table)
         for name in [name for name, kind in privacy.items() if kind == "rank"]:
             numbers_only = pl.col(name).str.contains(_RANK).all()
             is_label = stored.select(numbers_only).collect(engine="streaming").item()
@@ -212,9 +203,7 @@ class _Rows:
     def _column(self, values: pl.Series, privacy: str) -> pl.Series:
         if privacy == "time":
             is_unix = values >= UNIX_S  # a step's time may count from its job's start
-            values = pl.select(pl.when(is_unix).then(values - self._shift_s).otherwise(values))[
-                values.name
-            ]
+            values = (values - self._shift_s).zip_with(is_unix, values)
         if privacy in ("time", "duration") and self._round_s:
             return (values / self._round_s).floor() * self._round_s
         if privacy == "reason":
@@ -230,26 +219,20 @@ class _Rows:
 
     def _digests(self, values: pl.Series) -> pl.Series:
         words = values.cast(pl.String).rename(values.name)
-        table = words.drop_nulls().unique()
         listed = values.name in _HOST_LISTS
-        digests = [
-            ",".join(
-                self._digest(f"id {name}").hexdigest()
-                for name in (word.split(",") if listed else [word])
-            )
-            for word in table
-        ]
-        return words.replace_strict(table, digests, return_dtype=pl.String)
+        return _mapped(
+            words, lambda word: ",".join(map(self._id, word.split(",") if listed else [word]))
+        )
 
     def _labels(self, values: pl.Series) -> pl.Series:
         """Return labels, those with the name of a user, group or machine as digests."""
-        words = {word: word.lower() for word in values.drop_nulls().unique()}
-        naming = [
-            word
-            for word, text in words.items()
-            if self.names.intersection((text, *re.split(r"[\W_]+", text)))
-        ]
-        return values.replace(naming, [self._digest(f"id {word}").hexdigest() for word in naming])
+
+        def relabeled(word: str) -> str:
+            text = word.lower()
+            named = self._naming.intersection((text, *re.split(r"[\W_]+", text)))
+            return self._id(word) if named else word
+
+        return _mapped(values, relabeled)
 
     def _names(self, values: pl.Series) -> pl.Series:
         """Return names that are as alike as before, also without their numbers."""
@@ -267,11 +250,19 @@ class _Rows:
             digests.append(digest)
         return values.replace_strict(table, digests, return_dtype=pl.String)
 
+    def _id(self, name: str) -> str:
+        return self._digest(f"id {name}").hexdigest()
+
     def _number(self, name: str) -> int:
         return int(self._digest(f"number {name}").hexdigest(), 16) % _MOST_NUMBERS
 
     def _digest(self, text: str) -> hashlib.blake2b:
         return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=self._key)
+
+
+def _mapped(words: pl.Series, change: Callable[[str], str]) -> pl.Series:
+    table = words.drop_nulls().unique()
+    return words.replace_strict(table, [*map(change, table)], return_dtype=pl.String)
 
 
 def _common(counts: dict[str | None, int], least: int) -> tuple[list[str], str, int]:

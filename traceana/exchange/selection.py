@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, fields
 from datetime import UTC, date, datetime, time
 from math import inf
@@ -170,10 +171,8 @@ def to_seconds(given: Time | None, manifest: Manifest) -> float | None:
         return given
     moment = given
     if isinstance(given, str):
-        try:
+        with suppress(ValueError):
             return float(given)
-        except ValueError:
-            pass
         try:
             moment = datetime.fromisoformat(given)
         except ValueError:

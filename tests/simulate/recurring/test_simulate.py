@@ -19,7 +19,7 @@ from traceana.errors import DataError
 from traceana.ingesters import ingest
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.simulate import RecurringResult
-from traceana.simulate.recurring.policies import Fixed, JustInTime
+from traceana.simulate.recurring.policies import JustInTime, Unlearned
 from traceana.store import open_store
 
 REFERENCE = tomllib.loads(
@@ -218,12 +218,12 @@ def _fixed(size: int) -> Alternating:
         ({"policy": lambda *_: 3}, "must return a pair"),
         ({"policy": lambda job: job}, "policy must be callable with three arguments: job, eta"),
         (
-            {"policy": lambda *_: (Fixed, JustInTime())},
+            {"policy": lambda *_: (Unlearned, JustInTime())},
             "the batch size policy type must have predict, which takes 0 arguments, and observe",
         ),
         (
-            {"policy": lambda *_: (Fixed(8), Fixed(8))},
-            "the power limit policy Fixed must have predict, which takes 1 arguments",
+            {"policy": lambda *_: (Unlearned(lambda: 8), Unlearned(lambda: 8))},
+            "the power limit policy Unlearned must have predict, which takes 1 arguments",
         ),
         ({"policy": "best"}, "'best'; there is zeus, zeus-no-pruning, zeus-no-profiling, default"),
         ({"beta": 0.2}, "both rounds of pruning; a larger beta"),

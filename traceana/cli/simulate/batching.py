@@ -56,9 +56,7 @@ def _simulate(throughputs: str, names: list[Any] | None, *, json: bool, out: Pat
         result = simulate_batching(workers, controller=controller)
         last = {"batch_last": result.workers["batch_last"].to_list()}
         rows.append({field: getattr(result, field) for field in fields} | last)
-        batches.append(
-            result.batches.select(pl.lit(result.controller).alias("controller"), pl.all())
-        )
+        batches.append(result.batches.select(pl.lit(result.controller).alias("controller"), "*"))
     write_frame(pl.concat(batches), out, Batches)
     frame = pl.DataFrame(rows, schema_overrides={"note": pl.String})
     summary = Shown(name="results", frame=frame, table=BatchingSweep)

@@ -23,13 +23,7 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
-from traceana.simulate.batching.tables import (
-    BatchingReplay,
-    BatchingSummary,
-    PublishedGains,
-    ReplayEpisodes,
-    ReplayJobs,
-)
+from traceana.simulate.batching import tables
 from traceana.simulate.batching.workers import SPLITS
 from traceana.store import Trace
 from traceana.tables.declare import with_columns
@@ -112,7 +106,7 @@ def build(traces: Sequence[Trace]) -> Content:
         Gallery((clusters,)),
         result_table(
             simulate.published_gains(),
-            PublishedGains,
+            tables.PublishedGains,
             columns=_GAINS,
             null={"ratio_overhead_10": "impossible", "ratio_overhead_20": "impossible"},
             caption="Throughput ratios that the published speedups imply. Computed from the claims "
@@ -124,13 +118,13 @@ def build(traces: Sequence[Trace]) -> Content:
     return Content(findings, blocks, lead, _LIMITATIONS if pictures else "")
 
 
-def _replays(traces: Sequence[Trace]) -> list[tuple[Trace, BatchingReplay]]:
+def _replays(traces: Sequence[Trace]) -> list[tuple[Trace, tables.BatchingReplay]]:
     """Return the traces with a replayed job, and the replay."""
     results = ((trace, trace.once(workers.batching_replay)) for trace in traces)
     return [(trace, result) for trace, result in results if not isinstance(result, str)]
 
 
-def _compare(replays: Sequence[tuple[Trace, BatchingReplay]]) -> list[Block]:
+def _compare(replays: Sequence[tuple[Trace, tables.BatchingReplay]]) -> list[Block]:
     """Return the table of the jobs of all traces, the largest speedup first."""
     frames = [
         _weighted(trace, result).drop_nulls("speedup").with_columns(trace=pl.lit(trace.label))
@@ -151,7 +145,9 @@ def _compare(replays: Sequence[tuple[Trace, BatchingReplay]]) -> list[Block]:
     wide = jobs.pivot("controller", index=index, values=values)
     table = result_table(
         wide.sort("speedup_oracle", descending=True),
-        with_columns(ReplayJobs, {f"{value}_{each}": value for value in values for each in names}),
+        with_columns(
+            tables.ReplayJobs, {f"{value}_{each}": value for value in values for each in names}
+        ),
         columns=[*index[len(frames) < 2 :], *headings],
         headings={"trace": "Trace"} | headings,
         caption="Speedup over uniform batch sizes of recorded jobs (simulated). Of possible: "
@@ -160,7 +156,7 @@ def _compare(replays: Sequence[tuple[Trace, BatchingReplay]]) -> list[Block]:
     return [table]
 
 
-def _weighted(trace: Trace, result: BatchingReplay) -> pl.DataFrame:
+def _weighted(trace: Trace, result: tables.BatchingReplay) -> pl.DataFrame:
     """Return the jobs with their speedup weighted by iterations if samples are spans of time."""
     if workers.clock(trace) == "step":
         return result.jobs
@@ -183,7 +179,7 @@ def _recorded(trace: Trace) -> Content:
     return Content((finding,), (heading, text, _episodes(result, name, workers.clock(trace))))
 
 
-def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
+def _episodes(result: tables.BatchingReplay, name: str, time: str) -> Block:
     if result.episodes.is_empty():
         return Text("No straggler episode was found.")
     names = result.episodes["controller"].unique(maintain_order=True).to_list()
@@ -198,7 +194,7 @@ def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
     index = ["job_id", "worker_id", "onset_s", "n_steps"]
     return result_table(
         rows.pivot("controller", index=index, values=values),
-        with_columns(ReplayEpisodes, {f"{v}_{each}": v for v in values for each in names}),
+        with_columns(tables.ReplayEpisodes, {f"{v}_{each}": v for v in values for each in names}),
         columns=[*index, *costs, *others],
         headings=costs | others | onset,
         null={"recovery_steps_proportional": "none"},
@@ -209,12 +205,12 @@ def _episodes(result: BatchingReplay, name: str, time: str) -> Block:
     )
 
 
-def _most(result: BatchingReplay) -> str:
+def _most(result: tables.BatchingReplay) -> str:
     oracle = result.jobs.drop_nulls("speedup").filter(controller="oracle")
     return str(oracle.sort("speedup")["job_id"][-1])
 
 
-def _draw_steps(trace: Trace, result: BatchingReplay, job: str) -> Drawing:
+def _draw_steps(trace: Trace, result: tables.BatchingReplay, job: str) -> Drawing:
     episodes = result.episodes.unique(["job_id", "worker_id", "onset_s"], maintain_order=True)
     return drawing(
         "batching-replay",
@@ -284,7 +280,7 @@ def _trajectories() -> list[Drawing]:
     """Four workers, the fastest of which has half of its throughput for a third of the time."""
     samples_per_s = np.tile([48.0, 48.0, 32.0, 64.0], (60, 1))
     samples_per_s[20:40, 3] /= 2
-    crew = simulate.Workers(np.full(4, _OVERHEAD_S), samples_per_s, ("0", "1", "2", "3"))
+    crew = simulate.Workers(np.full(4, _OVERHEAD_S), samples_per_s)
     pictures = []
     for name in ("proportional", "damped"):
         result = simulate.simulate_batching(crew, controller=name, global_batch=192)
@@ -293,9 +289,8 @@ def _trajectories() -> list[Drawing]:
             "has half of its throughput from step 20 to 39: speedup over uniform "
             f"{result.speedup:.2f}"
         )
-        key = f"trajectory-{name}"
         subject = f"{_NAMES[name]}, 12, 12, 8 and 16 cores"
-        pictures.append(_trajectory(result, key, about, subject))
+        pictures.append(_trajectory(result, f"trajectory-{name}", about, subject))
     return pictures
 
 
@@ -308,7 +303,7 @@ def _oscillations() -> list[Drawing]:
     """Workers with 3, 5 and 12 cores whose times vary, with and without a dead-band."""
     sigma = np.sqrt(np.log1p(_NOISE_CV**2))
     noise = np.random.default_rng(1).lognormal(-(sigma**2) / 2, sigma, (60, 3))
-    crew = simulate.Workers(np.zeros(3), np.array(SPLITS["figure-3"]) / noise, ("0", "1", "2"))
+    crew = simulate.Workers(np.zeros(3), np.array(SPLITS["figure-3"]) / noise)
     pictures = []
     for part, dead_band, name in (("a", 0.05, "With a dead-band of 5 %"), ("b", 0, "No dead-band")):
         controller = simulate.Proportional(dead_band=dead_band, averages=dead_band > 0)
@@ -324,15 +319,10 @@ def _oscillations() -> list[Drawing]:
 
 def _iterations_of_split() -> Drawing:
     """Iteration times of workers with 3, 5 and 12 cores, as if they were recorded."""
-    samples = pl.DataFrame(
-        [
-            ("3, 5 and 12 cores", float(step), f"{cores} cores", 1 / cores)
-            for step in range(100)
-            for cores in SPLITS["figure-3"]
-        ],
-        schema=["job_id", "time_s", "worker_id", "batch_time"],
-        orient="row",
-    )
+    cores = pl.DataFrame({"cores": SPLITS["figure-3"]})
+    crew = cores.select(worker_id=pl.format("{} cores", "cores"), batch_time=1 / pl.col("cores"))
+    steps = pl.DataFrame({"job_id": "3, 5 and 12 cores", "time_s": np.arange(100.0)})
+    samples = steps.join(crew, how="cross")
     rows = simulate.replay_batching(samples, controllers=["uniform", "proportional"]).workers
     about = "Iteration times of workers with 3, 5 and 12 cores under two controllers"
     unit = "relative to a batch on one core"
@@ -350,7 +340,7 @@ def _levels(synthetic: str) -> list[Block]:
     names = {name: _NAMES[name] for name in wide.columns if name in _NAMES and name != "uniform"}
     table = result_table(
         wide,
-        with_columns(BatchingSummary, dict.fromkeys(names, "speedup")),
+        with_columns(tables.BatchingSummary, dict.fromkeys(names, "speedup")),
         columns=[*setting, *names],
         headings=names,
         folded=True,

@@ -15,7 +15,6 @@ from traceana.drawing.labels import (
     name_group,
     name_lines,
     name_rows,
-    name_tick,
     natural_order,
     small_size,
     write_beside,
@@ -231,11 +230,9 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
             label=name_group([policy]),
             gid=policy,
         )
-    ax.set_yticks(range(len(clusters)), [name_tick(one) for one in clusters])
-    ax.set_ylim(len(clusters) - 0.4, -0.6)
+    name_rows(ax, clusters, below=0.4)
     ax.set_xlim(0, end_of_percent([*table["ci_high"], *table["fraction_missed"]]))
     ax.xaxis.set_major_formatter(Percent())
-    ax.grid(visible=False, axis="y")
     ax.set_xlabel("Missed deadlines")
     ax.set_title("Missed deadlines by policy", pad=6 + 13 * -(-len(policies) // 2))
     legend_above(ax, ncols=2, handletextpad=0.1)

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Final
+from uuid import UUID
 
 import numpy as np
 import polars as pl
@@ -73,10 +74,10 @@ def replay_published_draws(
     repeated = set(plans.filter(cluster=testbed)["job_id"].to_list())
     rows = []
     for (cluster,), group in sorted(plans.group_by("cluster"), key=lambda item: str(item[0][0])):
-        table = group.select("job_id", "model", "batch_size").drop_nulls()
+        known = group.select("job_id", "model", "batch_size").drop_nulls().iter_rows()
         ordered = sorted(
             (place[job], (model, int(batch)))
-            for job, model, batch in table.rows()
+            for job, model, batch in known
             if job in place and (cluster == testbed or job not in repeated)
         )
         matched, passed = _walk([pair for _, pair in ordered])
@@ -91,8 +92,7 @@ def _places(ids: set[str]) -> dict[str, int]:
     place = {}
     # the published ids are the first so many numbers, none left out
     for position in range(len(ids)):
-        bits = f"{generator.getrandbits(128):032x}"
-        name = f"{bits[:8]}-{bits[8:12]}-{bits[12:16]}-{bits[16:20]}-{bits[20:]}"  # a UUID
+        name = str(UUID(int=generator.getrandbits(128)))
         if name in ids:
             place[name] = position
     return place
@@ -148,13 +148,11 @@ def join_plans(
 
 
 def _with_key(rows: pl.DataFrame) -> pl.DataFrame:
-    categories = pl.selectors.categorical() | pl.selectors.enum()
     texts = pl.selectors.by_name(*KEY, "model", require_all=False)
+    categories = pl.selectors.categorical() | pl.selectors.enum()
+    cluster = pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all"))
     with reading():  # no engine writes a duration as text
-        text = rows.cast({categories | texts: pl.String})
-    return text.with_columns(
-        cluster=pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all"))
-    )
+        return rows.cast({categories | texts: pl.String}).with_columns(cluster=cluster)
 
 
 def usable_plans(joined: pl.DataFrame, which: str, /, *, half_s: float = 0.0) -> pl.DataFrame:
@@ -329,9 +327,8 @@ def deadline_rules(
         *_models(used),
         *_sequence(replay_published_draws(training_plans) if draws is None else draws),
     ]
-    table = pl.DataFrame(
-        [(*row, None) for row in rows], schema=schema_of(DeadlineRules), orient="row"
-    )
+    adjusted = [(*row, None) for row in rows]
+    table = pl.DataFrame(adjusted, schema=schema_of(DeadlineRules), orient="row")
     return declared(with_adjusted(table.fill_nan(None)), DeadlineRules)
 
 
@@ -344,9 +341,8 @@ def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
         varies = min(values.n_unique(), used["tightness"].n_unique()) > 1
         rho, p = scipy.stats.spearmanr(tightness, values.to_numpy()) if varies else (None, None)
         yield f"tightness does not depend on {name}", n, "Spearman's rho", rho, p
-    groups = [
-        group["tightness"].to_numpy() for _, group in used.group_by("pair", maintain_order=True)
-    ]
+    pairs = used.group_by("pair", maintain_order=True)
+    groups = [group["tightness"].to_numpy() for _, group in pairs]
     if len(groups) > 1 and n > len(groups):
         h, p = scipy.stats.kruskal(*groups)
         value = max((h - len(groups) + 1) / (n - len(groups)), 0.0)
@@ -361,10 +357,8 @@ def _models(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
         chi, p = scipy.stats.chisquare(counts)
         w = np.sqrt(chi / longest.height)
         yield "(model, batch size) are equally likely", longest.height, "Cohen's w", w, p
-    table = longest.pivot(
-        "gpus", index="pair", values="job_id", aggregate_function=pl.len()
-    ).fill_null(0)
-    seen = table.drop("pair").to_numpy()
+    table = longest.pivot("gpus", index="pair", values="job_id", aggregate_function=pl.len())
+    seen = table.drop("pair").fill_null(0).to_numpy()
     if min(seen.shape) > 1:
         test = scipy.stats.chi2_contingency(seen, correction=False)
         v = np.sqrt(test.statistic / longest.height / (min(seen.shape) - 1))

@@ -23,26 +23,8 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.deadlines.plans import (
-    MAX_JOBS,
-    PLANS_NEEDS,
-    SEED,
-    agreement,
-    are_drawn,
-    draws,
-    missed_deadlines,
-    rates,
-    rules,
-    tightness,
-)
-from traceana.simulate.deadlines.tables import (
-    DeadlinePolicies,
-    DeadlineRules,
-    DeadlineTightness,
-    IterationRates,
-    PlanComparison,
-    PublishedDraws,
-)
+from traceana.questions.deadlines import plans
+from traceana.simulate.deadlines import tables
 from traceana.store import Trace
 from traceana.tables.formatting import count, fraction_range, plural, share
 
@@ -69,14 +51,14 @@ _POLICIES: Final = (
 _RULES: Final = ("rule", "n", "measure", "value")
 _MISSED: Final = tuple(
     name
-    for name in DeadlinePolicies.columns()
+    for name in tables.DeadlinePolicies.columns()
     if name not in ("cluster", "capacity", "median_wait_s", "p95_wait_s")
 )
 _MET: Final = (
     "cluster",
     *(
         name
-        for name in DeadlineTightness.columns()
+        for name in tables.DeadlineTightness.columns()
         if name != "n_met_fastest" and not name.startswith("tightness_p")
     ),
 )
@@ -101,8 +83,6 @@ _RATES: Final = (
     "samples_per_s",
     "scaling_efficiency",
 )
-
-
 _FEWEST_DEADLINES = 30  # below, no finding names a policy
 
 
@@ -116,7 +96,7 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _draw_missed(trace: Trace) -> list[Drawing]:
     try:
-        result = trace.once(missed_deadlines).drop_nulls("cluster")
+        result = trace.once(plans.missed_deadlines).drop_nulls("cluster")
     except DataError:
         return []
     key, about = picture_key("missed-deadlines", trace), "Missed deadlines by cluster and policy"
@@ -128,9 +108,9 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     pictures = [picture for trace in traces for picture in _draw_missed(trace)]
     for trace in traces:
         key, about = f"deadline-tightness-{trace.id}", "Tightness of deadlines by cluster"
-        by_cluster, _ = trace.once(tightness)
+        by_cluster, _ = trace.once(plans.tightness)
         pictures.append(drawing("deadline-tightness", by_cluster, trace, key, about))
-        result = trace.once(rates)
+        result = trace.once(plans.rates)
         for measure, about in _MEASURES.items():
             if result[measure].count():
                 key = f"throughput-{measure}-{trace.id}"
@@ -140,35 +120,35 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
 
 def _stated(trace: Trace, columns: Iterable[str]) -> tuple[str, ...]:
     """Return the columns that are shown; drawn deadlines have no interval."""
-    left_out = ("ci_low", "ci_high") if are_drawn(trace) else ()
+    left_out = ("ci_low", "ci_high") if plans.are_drawn(trace) else ()
     return tuple(name for name in columns if name not in left_out)
 
 
 def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     title = trace.label
     try:
-        result = trace.once(missed_deadlines)
+        result = trace.once(plans.missed_deadlines)
     except DataError as error:
         return (), (Text(f"No job can be scheduled: {error}."),)
     named, total = result.drop_nulls("cluster"), result.filter(pl.col("cluster").is_null())
     several = not total.is_empty()
     total = total if several else named
-    rows = total.sort("fraction_missed").rows(named=True)
-    best, worst = rows[0], rows[-1]
+    best, *_, worst = total.sort("fraction_missed").rows(named=True)
     least, most = (share(row["fraction_missed"]) for row in (best, worst))
     heading = f"policy {best['policy']} misses {least} of the deadlines, {worst['policy']} {most}"
+    drawn = "; the deadlines were drawn at random" * plans.are_drawn(trace)
     finding = Finding(
         f"{heading} (simulated at a utilization of {share(best['utilization'])}; "
-        f"n = {count(best['n'])}{'; the deadlines were drawn at random' * are_drawn(trace)}). A "
-        "deadline before submission plus runtime is missed in any case.",
+        f"n = {count(best['n'])}{drawn}). A deadline before submission plus runtime is missed in "
+        "any case.",
         heading=heading,
     )
     blocks: list[Block] = [
         Heading("Missed deadlines under scheduling policies"),
-        Text(_POLICIES.format(most=MAX_JOBS)),
+        Text(_POLICIES.format(most=plans.MAX_JOBS)),
         result_table(
             total,
-            DeadlinePolicies,
+            tables.DeadlinePolicies,
             caption=f"Missed deadlines, all clusters. {title}",
             columns=_stated(trace, _MISSED),
         ),
@@ -176,9 +156,9 @@ def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
     if several:
         of_each = result_table(
             named,
-            DeadlinePolicies,
+            tables.DeadlinePolicies,
             caption=f"Missed deadlines by cluster. {title}",
-            columns=_stated(trace, DeadlinePolicies.columns()),
+            columns=_stated(trace, tables.DeadlinePolicies.columns()),
             folded=True,
         )
         blocks.append(of_each)
@@ -186,78 +166,72 @@ def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
 
 
 def _trace(trace: Trace) -> Content:
-    title = trace.label
-    by_cluster, total = trace.once(tightness)
-    everything = total.select(pl.lit("All").alias("cluster"), pl.all())
-    generated = are_drawn(trace)
+    title, rates = trace.label, trace.once(plans.rates)
+    by_cluster, total = trace.once(plans.tightness)
     blocks: list[Block] = [
-        *(_rules(trace) if generated else ()),
         Heading("Tightness"),
         result_table(
             by_cluster.filter(plans="published"),
-            DeadlineTightness,
+            tables.DeadlineTightness,
             caption=f"Deadlines that jobs without a wait would meet. {title}",
             columns=_stated(trace, _MET),
-            total=everything,
+            total=total.select(pl.lit("All").alias("cluster"), pl.all()),
         ),
         Heading("Throughput"),
-        *_throughput(trace),
-        *(_synthetic(trace) if generated else ()),
-    ]
-    missed, scheduled = _missed(trace)
-    found = _rule(trace) if generated else _met(total.row(0, named=True))
-    # how many drawn deadlines could be met is a result on the generator
-    findings = (*missed, found) if generated else (found, *missed)
-    return Content(findings, (*blocks, *scheduled)).of(title)
-
-
-def _rules(trace: Trace) -> tuple[Block, ...]:
-    tests, title = trace.once(rules), trace.label
-    return (
-        Text(_GENERATED),
-        result_table(tests, DeadlineRules, caption=f"Rules of the plans. {title}", columns=_RULES),
-        result_table(
-            trace.once(draws),
-            PublishedDraws,
-            caption="Models of each file as draws of one seeded generator, in the order of the "
-            f"job ids; by chance 13 draws per plan would be passed over. {title}",
-            folded=True,
-        ),
-    )
-
-
-def _throughput(trace: Trace) -> list[Block]:
-    result = trace.once(rates)
-    return [
         Text(
-            f"One rate explains all plans in {result['is_one_rate'].sum()} of "
-            f"{plural(result.height, 'cell')} (model, batch size, GPUs). Scaling efficiency is the "
+            f"One rate explains all plans in {rates['is_one_rate'].sum()} of "
+            f"{plural(rates.height, 'cell')} (model, batch size, GPUs). Scaling efficiency is the "
             "rate over the number of GPUs times the rate on one GPU."
         ),
         result_table(
-            result,
-            IterationRates,
-            caption=f"Throughput by model, batch size and GPUs. {trace.label}",
+            rates,
+            tables.IterationRates,
+            caption=f"Throughput by model, batch size and GPUs. {title}",
             columns=_RATES,
             folded=True,
         ),
     ]
-
-
-def _synthetic(trace: Trace) -> tuple[Block, ...]:
-    return (
+    missed, scheduled = _missed(trace)
+    if not plans.are_drawn(trace):
+        findings = (_met(total.row(0, named=True)), *missed)
+        return Content(findings, (*blocks, *scheduled)).of(title)
+    caption = f"Rules of the plans. {title}"
+    of_rules = result_table(
+        trace.once(plans.rules), tables.DeadlineRules, caption=caption, columns=_RULES
+    )
+    rules: list[Block] = [
+        Text(_GENERATED),
+        of_rules,
+        result_table(
+            trace.once(plans.draws),
+            tables.PublishedDraws,
+            caption="Models of each file as draws of one seeded generator, in the order of the "
+            f"job ids; by chance 13 draws per plan would be passed over. {title}",
+            folded=True,
+        ),
+    ]
+    synthetic: list[Block] = [
         Heading("Synthetic plans"),
         Text(
-            f"Plans of the same jobs are drawn by these rules (seed {SEED}) and compared with the "
-            "published ones."
+            f"Plans of the same jobs are drawn by these rules (seed {plans.SEED}) and compared "
+            "with the published ones."
         ),
         result_table(
-            trace.once(agreement),
-            PlanComparison,
-            caption=f"Synthetic and published plans compared. {trace.label}",
+            trace.once(plans.agreement),
+            tables.PlanComparison,
+            caption=f"Synthetic and published plans compared. {title}",
             columns=("compared", "n", "n_synthetic", "measure", "value"),
         ),
+    ]
+    determined, uniform, *_ = trace.once(plans.rules).rows(named=True)
+    # how many drawn deadlines could be met is a result on the generator
+    rule = (
+        f"the iterations are the rate times the runtime in "
+        f"{share(determined['value'])} of {count(determined['n'])} plans. The tightness (time "
+        f"until the deadline over runtime) differs from uniform on 0.5 to 1.5 by a KS distance of "
+        f"{uniform['value']:.2g}."
     )
+    return Content((*missed, rule), (*rules, *blocks, *synthetic, *scheduled)).of(title)
 
 
 def _met(met: dict[str, float]) -> Finding:
@@ -271,22 +245,12 @@ def _met(met: dict[str, float]) -> Finding:
     )
 
 
-def _rule(trace: Trace) -> str:
-    determined, uniform, *_ = trace.once(rules).rows(named=True)
-    return (
-        f"the iterations are the rate times the runtime in "
-        f"{share(determined['value'])} of {count(determined['n'])} plans. The tightness (time "
-        f"until the deadline over runtime) differs from uniform on 0.5 to 1.5 by a KS distance of "
-        f"{uniform['value']:.2g}."
-    )
-
-
 SECTION = Section(
     "deadlines",
     "Deadlines",
     10,
     build,
-    needs=PLANS_NEEDS,
+    needs=plans.PLANS_NEEDS,
     figures=("deadline-tightness", "throughput", "missed-deadlines"),
     more=draw_more,
     part="Simulations",

@@ -9,14 +9,7 @@ from traceana.page.blocks import Block, Content, Drawing, Gallery, drawing, join
 from traceana.page.blocks import result_table as table_of
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.operations.analyze import (
-    MOST_JOBS,
-    NEEDS,
-    JobReplay,
-    job_names,
-    name_workers,
-    replayed_jobs,
-)
+from traceana.questions.operations import analyze
 from traceana.simulate.operations.tables import OperationJobs, SlowdownBy, WorkerSlowdown
 from traceana.store import Trace
 from traceana.tables.formatting import plural, share, three_digits
@@ -46,10 +39,10 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    replays, jobs = trace.once(replayed_jobs)
+    replays, jobs = trace.once(analyze.replayed_jobs)
     title = trace.label
-    some = len(job_names(trace))
-    first = f", the first {MOST_JOBS} of {some}" if some > MOST_JOBS else ""
+    some = len(analyze.job_names(trace))
+    first = f", the first {analyze.MOST_JOBS} of {some}" if some > analyze.MOST_JOBS else ""
     lead: list[Block] = [Gallery(tuple(_draw(trace, replays[0])))] if replays else []
     lead.append(table_of(jobs, OperationJobs, caption=f"Replayed jobs{first}. {title}"))
     blocks: list[Block] = []
@@ -80,7 +73,7 @@ def _trace(trace: Trace) -> Content:
     return Content(tuple(findings), tuple(blocks), tuple(lead), _LIMITATIONS).of(title)
 
 
-def _draw(trace: Trace, replay: JobReplay) -> list[Drawing]:
+def _draw(trace: Trace, replay: analyze.JobReplay) -> list[Drawing]:
     job = replay.job
     figures = (
         ("worker-slowdown", replay.workers, f"Slowdown of {job} by worker"),
@@ -97,12 +90,12 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return [
         picture
         for trace in traces
-        for replay in trace.once(replayed_jobs)[0]
+        for replay in trace.once(analyze.replayed_jobs)[0]
         for picture in _draw(trace, replay)
     ]
 
 
-def _finding(job_replay: JobReplay) -> str:
+def _finding(job_replay: analyze.JobReplay) -> str:
     """State the slowdown of a job, what explains it and what a repair would save."""
     replayed, workers = job_replay.replay, job_replay.workers
     original, ideal = replayed.step_s_original.mean(), replayed.step_s_ideal.mean()
@@ -118,7 +111,7 @@ def _finding(job_replay: JobReplay) -> str:
     )
     names = workers.workers.filter("is_slowest")["worker"].to_list()
     one = len(names) == 1
-    slowest = f"slowest worker{'' if one else 's'} ({name_workers(names)})"
+    slowest = f"slowest worker{'' if one else 's'} ({analyze.name_workers(names)})"
     by_stage, by_kind = stage["explained_removal"], kind["explained_removal"]
     if workers.m_w >= _EXPLAINS:
         repaired = three_digits(workers.explained["t_removal_s"][1])
@@ -158,7 +151,7 @@ SECTION: Final = Section(
     "What a step waits for",
     40,
     build,
-    needs=NEEDS,
+    needs=analyze.NEEDS,
     figures=("worker-slowdown", "step-timeline"),
     more=draw_more,
     part="Stragglers",

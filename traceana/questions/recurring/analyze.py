@@ -153,11 +153,8 @@ def recurring_groups(
     if (groups["shortest"] < 0).any():
         raise DataError(f"a job ends before it starts: {end} is below {start}")
     mean = pl.col("mean_s")
-    table = (
-        groups.drop("shortest")
-        .with_columns(cov=pl.when(mean > 0).then(pl.col("cov").fill_nan(None) / mean))
-        .filter(pl.col("recurrences") >= min_recurrences)
-    )
+    cov = pl.when(mean > 0).then(pl.col("cov").fill_nan(None) / mean)
+    table = groups.with_columns(cov=cov).filter(pl.col("recurrences") >= min_recurrences)
     return declared(table, RecurringGroups, by=keys)
 
 
@@ -284,11 +281,10 @@ def grouped_jobs(trace: Trace, /) -> pl.DataFrame:
     """Return the jobs of a trace that have a group, a start and an end: [group, start_s, end_s]."""
     manifest = trace.manifest
     columns = ["group", "start_s", "end_s"]
-    if manifest.has("recurring_jobs", tuple(columns)):
-        table, start = "recurring_jobs", nw.col("start_s")
-    else:
-        table, start = "jobs", nw.coalesce("start_s", "submit_s").alias("start_s")
-    rows = trace.rows(table).with_columns(start)
+    recurring = manifest.has("recurring_jobs", tuple(columns))
+    table, start = "recurring_jobs" if recurring else "jobs", nw.coalesce("start_s", "submit_s")
+    rows = trace.rows(table)
+    rows = rows if recurring else rows.with_columns(start.alias("start_s"))
     if manifest.has(table, ("status",)):
         rows = rows.filter(~nw.col("status").is_in(["failed", "cancelled"]).fill_null(value=False))
     if table == "jobs" and not manifest.has("jobs", ("group",)):
@@ -323,15 +319,13 @@ def mapped_jobs(trace: Trace, workloads: Trace, gpu: str, /) -> pl.DataFrame:
     jobs = _grouped(trace)
     if "dataset" in jobs.columns:
         return jobs
-    tables, tables_and_defaults = training_tables(workloads), workloads.once(defaults)
-    return map_groups_to_workloads(jobs, *tables, gpu=gpu, defaults=tables_and_defaults).jobs
+    tables, known = training_tables(workloads), workloads.once(defaults)
+    return map_groups_to_workloads(jobs, *tables, gpu=gpu, defaults=known).jobs
 
 
 def first_groups(jobs: pl.DataFrame, most: int = MAX_JOBS, /) -> pl.DataFrame:
     """Return the jobs of the groups that start first, at most so many but one group at least."""
-    groups = (
-        jobs.group_by("group").agg(pl.col("start_s").min(), n=pl.len()).sort("start_s", "group")
-    )
+    groups = jobs.group_by("group").agg(pl.min("start_s"), n=pl.len()).sort("start_s", "group")
     kept = groups.filter((pl.col("n").cum_sum() <= most) | (pl.int_range(pl.len()) == 0))
     return jobs.join(kept, on="group", how="semi", maintain_order="left")
 

@@ -20,25 +20,8 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.energy.savings import (
-    ENERGY_NEEDS,
-    SEEDS,
-    configurations,
-    recurring_policies,
-    recurring_sweep,
-    shown_gpu,
-    weights_of_energy,
-)
-from traceana.questions.recurring.analyze import (
-    GROUP_NEEDS,
-    MAX_JOBS,
-    group_simulation,
-    has_any,
-    policy_variants,
-    ratio_fits,
-    ratio_stages,
-    workloads_of,
-)
+from traceana.questions.energy import savings
+from traceana.questions.recurring import analyze
 from traceana.questions.runtimes.tables import FittedFamilies
 from traceana.simulate import summarize_recurring
 from traceana.simulate.recurring.tables import GroupsByDataset, SweepSummary
@@ -90,20 +73,21 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
     """Return the traces with energy to accuracy, and those with groups of recurring jobs."""
-    energy = [trace for trace in traces if has_any(trace, ENERGY_NEEDS)]
-    return energy, [trace for trace in traces if has_any(trace, GROUP_NEEDS)]
+    energy = [trace for trace in traces if analyze.has_any(trace, savings.ENERGY_NEEDS)]
+    return energy, [trace for trace in traces if analyze.has_any(trace, analyze.GROUP_NEEDS)]
 
 
 def _summary(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame, str]:
     """Return the savings of all jobs; those on the GPU shown, the least first; and the GPU."""
-    summary, gpu = summarize_recurring(trace.once(recurring_sweep)), shown_gpu(trace)
+    gpu = savings.shown_gpu(trace)
+    summary = summarize_recurring(trace.once(savings.recurring_sweep))
     return summary, summary.drop_nulls("energy_saved").sort("energy_saved").filter(gpu=gpu), gpu
 
 
 def _trace(trace: Trace) -> Content:
     title = trace.label
     summary, on_gpu, gpu = _summary(trace)
-    mean = f"mean of {plural(len(SEEDS), 'seed')}"
+    mean = f"mean of {plural(len(savings.SEEDS), 'seed')}"
     pictures: list[Drawing] = []
     if summary["energy_saved"].count():
         for what, other in (("energy", "time"), ("time", "energy")):
@@ -129,7 +113,18 @@ def _trace(trace: Trace) -> Content:
         caption = f"Savings of the last five recurrences on {gpu} by data set, {mean}. {title}"
         rows = on_gpu.sort("dataset")
         lead.append(result_table(rows, SweepSummary, caption=caption, columns=_LEAD))
-    return Content(_findings(on_gpu, gpu), (table,), tuple(lead), _LIMITATIONS).of(title)
+    if on_gpu.is_empty():
+        return Content((), (table,), tuple(lead), _LIMITATIONS).of(title)
+    slower = (on_gpu["time_saved"] < 0).sum()
+    but = f"; {slower} of {plural(on_gpu.height, 'job')} take longer" if slower else ""
+    ends = fraction_range(on_gpu["energy_saved"][0], on_gpu["energy_saved"][-1])
+    finding = Finding(
+        f"recurring jobs on {gpu} that learn their batch size and power limit save {ends} of the "
+        f"energy of the default (simulated; {plural(on_gpu.height, 'data set')}, means of "
+        f"{len(savings.SEEDS)} seeds){but}.",
+        heading=f"jobs that learn their settings save {ends} of the energy",
+    )
+    return Content((finding,), (table,), tuple(lead), _LIMITATIONS).of(title)
 
 
 def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
@@ -140,7 +135,7 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
         key, subject = f"{kind}-{trace.id}-{gpu}-{dataset}", f"{dataset} on {gpu.upper()}"
         return drawing(figure, result, trace, key, about, subject=subject, **options)  # type: ignore[arg-type]
 
-    results = trace.once(recurring_policies, gpu, dataset)
+    results = trace.once(savings.recurring_policies, gpu, dataset)
     regret = pl.concat(
         result.recurrences.select(pl.lit(result.policy).alias("policy"), pl.all())
         for result in results
@@ -151,21 +146,21 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
     zeus = results[0]
     chosen = f"Batch sizes {where} chosen by the policy {zeus.policy}"
     pictures.append(draw("recurring-choices", zeus, "choices", chosen))
-    energy = trace.once(configurations, gpu).get(dataset)
+    energy = trace.once(savings.configurations, gpu).get(dataset)
     if energy is not None:
         about = f"Runs {where} by the policy {zeus.policy} on the map of costs"
         pictures.append(draw("search-path", energy, "path", about, history=zeus.history))
         about = (
             f"Energy versus time to the target {where}, and the optimum of each weight of energy"
         )
-        optima = trace.once(weights_of_energy, gpu, dataset)
+        optima = trace.once(savings.weights_of_energy, gpu, dataset)
         pictures.append(draw("energy-optima", energy, "optima", about, optima=optima))
     return pictures
 
 
 def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
     """Draw variants of the policy: by beta, by the part left out, and by GPU."""
-    result = trace.once(policy_variants, gpu)
+    result = trace.once(analyze.policy_variants, gpu)
     of_all = f"Energy of all recurrences on {gpu}"
     about = {
         "beta": f"{of_all} by beta, relative to beta 2",
@@ -181,30 +176,16 @@ def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
     return pictures
 
 
-def _findings(rows: pl.DataFrame, gpu: str) -> tuple[str, ...]:
-    if rows.is_empty():
-        return ()
-    slower = (rows["time_saved"] < 0).sum()
-    but = f"; {slower} of {plural(rows.height, 'job')} take longer" if slower else ""
-    energy = f"{fraction_range(rows['energy_saved'][0], rows['energy_saved'][-1])} of the energy"
-    saved = (
-        f"recurring jobs on {gpu} that learn their batch size and power limit save "
-        f"{energy} of the default (simulated; {plural(rows.height, 'data set')}, means of "
-        f"{len(SEEDS)} seeds){but}."
-    )
-    return (Finding(saved, heading=f"jobs that learn their settings save {energy}"),)
-
-
 def build_groups(trace: Trace, /) -> Content:
     """Show runtime ratios of groups before and after mapping, and the simulated groups."""
-    workloads, gpu = workloads_of(trace)
-    ratios = trace.once(ratio_stages, workloads, gpu)
+    workloads, gpu = analyze.workloads_of(trace)
+    ratios = trace.once(analyze.ratio_stages, workloads, gpu)
     title = trace.label
     if ratios.is_empty():
         return Content((), (Text("No group has two jobs with a start and an end."),))
     picture = _draw_ratios(trace, ratios, "ecdf", "Runtime ratios")
     blocks: list[Block] = [Text(_RATIOS), Gallery((picture,))]
-    if fits := trace.once(ratio_fits, workloads, gpu):
+    if fits := trace.once(analyze.ratio_fits, workloads, gpu):
         table = result_table(
             pl.concat(fit.table.with_columns(stage=pl.lit(name)) for name, fit in fits.items()),
             FittedFamilies,
@@ -217,13 +198,13 @@ def build_groups(trace: Trace, /) -> Content:
     if not workloads:
         missing = "No trace in the store has training_runs and power_profiles"
         return Content((), (*blocks, Text(f"{missing}: groups cannot be simulated.")))
-    simulated = trace.once(group_simulation, workloads, gpu)
+    simulated = trace.once(analyze.group_simulation, workloads, gpu)
     if isinstance(simulated, str):
         return Content((), (*blocks, Text(f"The groups cannot be simulated: {simulated}.")))
     rows = simulated.by_dataset()
     several = rows["dataset"].null_count()
     blocks += [
-        Text(_GROUPS.format(most=MAX_JOBS, workloads=workloads.label, gpu=gpu)),
+        Text(_GROUPS.format(most=analyze.MAX_JOBS, workloads=workloads.label, gpu=gpu)),
         result_table(
             rows.drop_nulls("dataset"),
             GroupsByDataset,
@@ -250,11 +231,11 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
         if on_gpu.height:
             pictures += draw_one_job(trace, gpu, on_gpu["dataset"][-1])
     for trace in groups:
-        workloads, gpu = workloads_of(trace)
-        ratios = trace.once(ratio_stages, workloads, gpu)
+        workloads, gpu = analyze.workloads_of(trace)
+        ratios = trace.once(analyze.ratio_stages, workloads, gpu)
         if ratios.is_empty():
             continue
-        simulated = trace.once(group_simulation, workloads, gpu) if workloads else ""
+        simulated = trace.once(analyze.group_simulation, workloads, gpu) if workloads else ""
         if not isinstance(simulated, str):
             saved = simulated.by_dataset().drop_nulls("dataset").with_columns(gpu=pl.lit(gpu))
             by = f"groups of recurring jobs with the policy {simulated.policy}"
@@ -266,7 +247,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
                     pictures.append(drawing("energy-saved", rows, trace, key, about))
         pictures.append(_draw_ratios(trace, ratios, "histogram", "Histogram of runtime ratios"))
         look = {"what": "Runtime ratio", "unit": "1 is the mean"}
-        for stage, fit in trace.once(ratio_fits, workloads, gpu).items():
+        for stage, fit in trace.once(analyze.ratio_fits, workloads, gpu).items():
             if fit.quantiles is not None and fit.quantiles.height:
                 key = picture_key(f"ratio-fit-{stage.split()[0]}", trace)
                 about = f"Distributions fitted to runtime ratios {stage}"
@@ -292,7 +273,7 @@ SECTION = Section(
     "Recurring jobs",
     20,
     build,
-    needs=(*ENERGY_NEEDS, *GROUP_NEEDS),
+    needs=(*savings.ENERGY_NEEDS, *analyze.GROUP_NEEDS),
     figures=(
         "energy-saved",
         "regret",

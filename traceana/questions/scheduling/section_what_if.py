@@ -23,22 +23,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.scheduling.what_if import (
-    MORE,
-    MOST_JOBS,
-    MOST_PLANNED,
-    NEEDED,
-    NEEDED_TO_PLACE,
-    PLANNED,
-    SEEDS,
-    WAITS,
-    count_unplaceable,
-    deadlines_by_policy,
-    jobs_to_schedule,
-    placement_runs,
-    reversed_pairs,
-    waits_by_policy,
-)
+from traceana.questions.scheduling import what_if
 from traceana.simulate.placement.simulate import summarize_placement
 from traceana.simulate.placement.tables import PlacementSummary
 from traceana.simulate.schedule.capacity import OWN, calibrate, unused
@@ -47,24 +32,24 @@ from traceana.store import Trace
 from traceana.tables.formatting import duration, listed, share
 
 _OPENING: Final = (
-    f"At most the first {MOST_JOBS:,} jobs of a trace are scheduled again on their clusters. fifo: "
-    "by submission, later jobs wait behind the first; easy: later jobs start early where they do "
-    "not delay the first. The number of GPUs is that of the machines, else as the trace states, "
-    "else the most in use on each node that jobs ran on, else the largest number that jobs "
-    "requested at one time."
+    f"At most the first {what_if.MOST_JOBS:,} jobs of a trace are scheduled again on their "
+    "clusters. fifo: by submission, later jobs wait behind the first; easy: later jobs start early "
+    "where they do not delay the first. The number of GPUs is that of the machines, else as the "
+    "trace states, else the most in use on each node that jobs ran on, else the largest number "
+    "that jobs requested at one time."
 )
 _EXPLAINED: Final = 0.05
 """Simulated over recorded mean wait, below which the GPUs explain little of it."""
 _DEADLINES: Final = (
-    f"Policies with deadlines are simulated for groups of at most {MOST_PLANNED} jobs; `traceana "
-    "simulate schedule` runs all. Throughputs are those that the training plans imply."
+    f"Policies with deadlines are simulated for groups of at most {what_if.MOST_PLANNED} jobs; "
+    "`traceana simulate schedule` runs all. Throughputs are those that the training plans imply."
 )
 _LIMITATIONS: Final = (
     "Jobs need GPUs only, which are identical and may be on any node; a job runs as long as in the "
     "log. Jobs that the log does not have do not compete. Users would submit other jobs on another "
     "cluster."
 )
-_MORE: Final = f", GPUs {MORE}"
+_MORE: Final = f", GPUs {what_if.MORE}"
 _WAITS: Final = (
     "policy",
     "group",
@@ -92,7 +77,7 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    waits = trace.once(waits_by_policy)
+    waits = trace.once(what_if.waits_by_policy)
     if waits.is_empty():
         raise DataError(f"{trace.id}: no job can be scheduled")
     findings = [_of_waits(trace, waits)]
@@ -107,8 +92,8 @@ def _trace(trace: Trace) -> Content:
         ),
     ]
     lead: list[Block] = []
-    if all(trace.has(table, columns) for table, columns in PLANNED.items()):
-        met = trace.once(deadlines_by_policy)
+    if all(trace.has(table, columns) for table, columns in what_if.PLANNED.items()):
+        met = trace.once(what_if.deadlines_by_policy)
         if met["fraction_met"].count():
             key = picture_key("deadlines-met", trace)
             about = "Deadlines met by policy and cluster"
@@ -133,12 +118,14 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     shown = {
         policy: "less than 1 s" if 0 < wait < 1 else duration(wait) for policy, wait in of.items()
     }
-    text = _simulated(shown, any(of[policy] for policy in WAITS), f"simulated; n = {jobs:,}")
+    text = _simulated(
+        shown, any(of[policy] for policy in what_if.WAITS), f"simulated; n = {jobs:,}"
+    )
     closest = "easy"
     explained = of["fifo"] >= _EXPLAINED * of.get("recorded", 0.0)
     if "recorded" in of:
-        closest = min(WAITS, key=lambda policy: abs(of[policy] - of["recorded"]))
-        low, high = sorted(of[policy] for policy in WAITS)
+        closest = min(what_if.WAITS, key=lambda policy: abs(of[policy] - of["recorded"]))
+        low, high = sorted(of[policy] for policy in what_if.WAITS)
         if of["recorded"] > 2 * high - low:
             how = f", {'' if explained else 'far '}longer than under either"
         elif of["recorded"] < 2 * low - high:
@@ -146,7 +133,7 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
         else:
             how = f", which is closer to {closest}" if shown["fifo"] != shown["easy"] else ""
         text += f" They waited {shown['recorded']}{how}."
-    _, running, lacking = trace.once(jobs_to_schedule, MOST_JOBS)
+    _, running, lacking = trace.once(what_if.jobs_to_schedule, what_if.MOST_JOBS)
     if running:
         text += f" Running jobs (n = {running:,}) hold their GPUs until the end of the window."
     if lacking:
@@ -166,7 +153,7 @@ def _simulated(shown: dict[str, str], is_waiting: bool, how: str) -> str:
             "GPU jobs would not wait under fifo or easy (backfilling) with the GPUs that there are "
             f"({how})."
         )
-    fifo, easy = (shown[policy + _MORE] for policy in WAITS)
+    fifo, easy = (shown[policy + _MORE] for policy in what_if.WAITS)
     return (
         f"GPU jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "
         f"(backfilling), and with 10 % more GPUs {fifo} and {easy} ({how})."
@@ -226,7 +213,7 @@ SECTION = Section(
     "What if: other schedules",
     30,
     build,
-    needs=(NEEDED,),
+    needs=(what_if.NEEDED,),
     figures=("deadlines-met", "policy-lines"),
     part="Simulations",
     question="How long would jobs wait under another policy or with more GPUs?",
@@ -241,11 +228,11 @@ _ABOUT: Final = (
     "requested resources; clustering, machines with jobs of the same kind; packing, GPUs in use; "
     "bestfit, the least left; fgd, the smallest growth of the fragment. Of machines with equal "
     "scores, that of the smallest name wins, where a run names the machines at random; or a "
-    f"random machine wins. Seeds: {len(SEEDS)} with ties by name, 1 with ties at random."
+    f"random machine wins. Seeds: {len(what_if.SEEDS)} with ties by name, 1 with ties at random."
 )
 _PLACEMENT_LIMITATIONS: Final = (
     "Jobs stay forever and arrive in random order, so times of the trace are not used. The results "
-    f"are means of {len(SEEDS)} seeds or of 1; `traceana simulate place` runs more."
+    f"are means of {len(what_if.SEEDS)} seeds or of 1; `traceana simulate place` runs more."
 )
 _AT: Final = 100
 _SHOWN: Final = (50, 80, 100, 120)
@@ -256,7 +243,7 @@ def build_placement(traces: Sequence[Trace]) -> Content:
     findings, pictures, tables = list[str](), list[Drawing](), list[Table]()
     for trace in traces:
         try:
-            runs = trace.once(placement_runs)
+            runs = trace.once(what_if.placement_runs)
         except DataError:  # no machine has a GPU, or no job requests one
             continue
         summary = summarize_placement(runs)
@@ -281,14 +268,14 @@ def build_placement(traces: Sequence[Trace]) -> Content:
 def _findings(trace: Trace, summary: pl.DataFrame) -> list[str]:
     jobs = trace.scan("jobs").select(pl.col("gpus").count()).collect().item()
     gpus = float(trace.scan("machines").select(pl.col("gpus").sum()).collect().item())
-    unplaceable, rows = trace.once(count_unplaceable), summary.filter(arrived=_AT)
+    unplaceable, rows = trace.once(what_if.count_unplaceable), summary.filter(arrived=_AT)
     by_name = rows.filter(ties="name").sort("allocated", descending=True, maintain_order=True)
     (best, second), worst = by_name.head(2).rows(named=True), by_name.row(-1, named=True)
     first = (
         f"{trace.label}: when jobs have requested as many GPUs as there are, {best['policy']} "
         f"allocates {best['allocated']:.1f} % of them, {second['policy']} "
         f"{second['allocated']:.1f} % and {worst['policy']} {worst['allocated']:.1f} % "
-        f"(means of {len(SEEDS)} seeds; n = {jobs:,} jobs, {gpus:,.0f} GPUs)."
+        f"(means of {len(what_if.SEEDS)} seeds; n = {jobs:,} jobs, {gpus:,.0f} GPUs)."
     )
     if unplaceable:
         fraction = share(unplaceable / jobs)
@@ -298,7 +285,7 @@ def _findings(trace: Trace, summary: pl.DataFrame) -> list[str]:
         heading=f"{trace.label}: policy {best['policy']} allocates {best['allocated']:.1f} % of "
         f"the GPUs, {worst['policy']} {worst['allocated']:.1f} %",
     )
-    pairs = [pair for pair in reversed_pairs(summary) if pair[0] == best["policy"]]
+    pairs = [pair for pair in what_if.reversed_pairs(summary) if pair[0] == best["policy"]]
     if not pairs:
         return [first]
     at_random = dict(rows.filter(ties="random").select("policy", "allocated").rows())
@@ -316,7 +303,7 @@ PLACEMENT = Section(
     "Placement of jobs that share GPUs",
     40,
     build_placement,
-    needs=(NEEDED_TO_PLACE,),
+    needs=(what_if.NEEDED_TO_PLACE,),
     figures=("placement-allocated", "placement-fragment"),
     part="Simulations",
     question="How many GPUs can each placement policy allocate, and how many are fragments?",

@@ -12,8 +12,8 @@ from traceana.errors import DataError
 from traceana.simulate.batching.controllers import Static
 from traceana.simulate.batching.simulate import simulate_batching
 from traceana.simulate.batching.tables import ClusterComparison, PublishedGains
-from traceana.simulate.batching.workers import DEVICES, PUBLISHED, Workers, check_throughputs
-from traceana.stats.arguments import as_list, is_number
+from traceana.simulate.batching.workers import DEVICES, PUBLISHED, Workers, read_throughputs
+from traceana.stats.arguments import is_number
 from traceana.tables.declare import declared, returns, schema_of
 
 OVERHEADS: Final = (0.0, 0.1, 0.2)
@@ -91,41 +91,30 @@ def published_gains() -> pl.DataFrame:
     >>> gains.select("published", pl.col("largest_gain").round(2), "is_plausible").rows()
     [(2.0, 1.44, False)]
     """
-    tflops = dict(DEVICES.select("device", "tflops").iter_rows())
+    devices = permutations(DEVICES.select("device", "tflops").iter_rows(), 2)
+    # of pairs of devices, the least unlike first
+    ratios = sorted((x / y, f"{fast} and {slow}") for (fast, x), (slow, y) in devices if x > y)
     rows = []
     for name, stated in PUBLISHED["gains"].items():
         gain, throughputs = float(stated["factor"]), PUBLISHED["clusters"][stated["cluster"]]
         slowest = min(throughputs)
         others = [each for each in throughputs if each != slowest]
-        fast, slow = len(others), len(throughputs) - len(others)
-        implied = [
-            implied_throughput_ratio(gain, fast=fast, slow=slow, overhead_share=share)
-            for share in OVERHEADS
-        ]
-        differ = sum(others) / fast / slowest
-        most = largest_gain(differ, fast=fast, slow=slow)
+        crew = {"fast": len(others), "slow": len(throughputs) - len(others)}
+        implied = [implied_throughput_ratio(gain, **crew, overhead_share=o) for o in OVERHEADS]
+        differ = sum(others) / len(others) / slowest
+        most = largest_gain(differ, **crew)
         plausible = gain <= most
         note = (
             f"{stated['model']}: the throughputs of {stated['cluster']} allow at most "
             f"{most:.2f}, {'which includes' if plausible else 'less than'} the published factor"
         )
-        unlike = len(set(throughputs)) > 2
-        pairs = None if unlike else _pairs(tflops, gain, fast, slow)
-        row = (name, gain, stated["cluster"], *implied, differ, most, plausible, note)
+        reach = ", ".join(pair for x, pair in ratios if largest_gain(x, **crew) >= gain) or "none"
         # at this overhead a speedup of `most` becomes one of `gain`
         overhead = (1 / gain - 1 / most) / (1 - 1 / most) if plausible else None
-        rows.append((*row, overhead, pairs))
+        row = (name, gain, stated["cluster"], *implied, differ, most, plausible, note)
+        rows.append((*row, overhead, reach if len(set(throughputs)) < 3 else None))
     table = pl.DataFrame(rows, schema=schema_of(PublishedGains), orient="row")
     return declared(table, PublishedGains)
-
-
-def _pairs(tflops: dict[str, float], gain: float, fast: int, slow: int) -> str:
-    """Return the pairs of devices whose FLOPS allow a gain, the least unlike first."""
-    ratios = sorted((tflops[a] / tflops[b], f"{a} and {b}") for a, b in permutations(tflops, 2))
-    faster = [
-        (largest_gain(ratio, fast=fast, slow=slow), pair) for ratio, pair in ratios if ratio > 1
-    ]
-    return ", ".join(pair for most, pair in faster if most >= gain) or "none"
 
 
 _BATCH: Final = 64
@@ -171,22 +160,21 @@ def compare_clusters(
     2.0
     """
     chosen = PUBLISHED["clusters"] if clusters is None else clusters
-    if not isinstance(chosen, Mapping) or not chosen:
-        raise DataError("clusters must be one or more, each with the throughputs of its workers")
     if not (is_number(overhead_share) and 0 <= overhead_share < 1):
         raise DataError(f"overhead_share must be in [0, 1); it is {overhead_share!r}")
     rows: list[dict[str, Any]] = []
-    for name, throughputs in chosen.items():
-        speeds = as_list(f"cluster {name}", throughputs)
-        check_throughputs(f"cluster {name}: throughputs", speeds)
+    for name, speeds in read_throughputs(chosen, "cluster", "throughputs").items():
         systems = _systems(speeds, overhead_share, steps)
         rows += [{"cluster": name, **row} for row in systems]
-        if clusters is None:
-            uniform = systems[1]["relative_time"]
-            rows += [
-                {"cluster": name, "workers": "published", "system": model, **factors}
-                for model, factors in _published(name, uniform).items()
-            ]
+        uniform = systems[1]["relative_time"]
+        for gain in PUBLISHED["gains"].values() if clusters is None else ():
+            if gain["cluster"] == name:
+                factor, slower = float(gain["factor"]), gain.get("slowdown", False)
+                time = factor if slower else uniform / factor
+                row = {"relative_time": time, "speedup": None if slower else factor}
+                rows.append(
+                    {"cluster": name, "workers": "published", "system": gain["model"], **row}
+                )
     return declared(pl.DataFrame(rows, schema=schema_of(ClusterComparison)), ClusterComparison)
 
 
@@ -211,14 +199,3 @@ def _systems(throughputs: list[float], overhead_share: float, steps: int) -> lis
         times = {"relative_time": job.time_s / usual_s, "speedup": job.speedup}
         rows.append({"workers": workers, "system": system, **times})
     return rows
-
-
-def _published(name: str, uniform: float) -> dict[str, dict[str, float | None]]:
-    """Return the times that published factors imply, given that of uniform batches."""
-    times: dict[str, dict[str, float | None]] = {}
-    for gain in PUBLISHED["gains"].values():
-        factor = float(gain["factor"])
-        time, speedup = (factor, None) if gain.get("slowdown") else (uniform / factor, factor)
-        if gain["cluster"] == name:
-            times[gain["model"]] = {"relative_time": time, "speedup": speedup}
-    return times

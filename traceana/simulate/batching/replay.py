@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -34,6 +34,7 @@ from traceana.stats.arrays import Floats
 from traceana.store.frames import column_names
 from traceana.tables.declare import schema_of
 
+_Ticks: TypeAlias = NDArray[np.bool_]
 _COLUMNS = {"by": "job_id", "worker": "worker_id", "time": "time_s", "value": "batch_time"}
 
 
@@ -46,18 +47,6 @@ class RecordedJob:
     time_s: Floats
     times: Floats
     excluded: int
-
-    def inside(self, episode: dict[str, Any], /) -> NDArray[np.bool_]:
-        """Return which times are in an episode."""
-        onset_s, end_s = episode["onset_s"], episode["end_s"]
-        return np.asarray((self.time_s >= onset_s) & (self.time_s <= end_s))
-
-    def outside(self, worker: str, episodes: pl.DataFrame, /) -> NDArray[np.bool_]:
-        """Return which times are in no episode of a worker."""
-        outside = np.ones(len(self.time_s), dtype=bool)
-        for episode in episodes.filter(worker_id=worker).iter_rows(named=True):
-            outside &= ~self.inside(episode)
-        return outside
 
 
 def read_samples(
@@ -102,85 +91,80 @@ _IN_A_ROW: Final = 3
 """Consecutive steps near the oracle's that count as recovery."""
 
 
-def read_episodes(episodes: IntoFrame, by: str, /) -> pl.DataFrame:
-    """Return [job_id, worker_id, onset_s, end_s], one row per episode."""
-    job = by if by in column_names(episodes) else "job_id"
+def read_episodes(episodes: IntoFrame | None, by: str, /) -> pl.DataFrame:
+    """Return [job_id, worker_id, onset_s, end_s], one row per episode, if there are any."""
+    job = by if episodes is not None and by in column_names(episodes) else "job_id"
     kinds: dict[str, type[pl.DataType]] = {job: pl.String, "worker_id": pl.String}
     kinds |= {"onset_s": pl.Float64, "end_s": pl.Float64}
+    if episodes is None:
+        return pl.DataFrame(schema=kinds)
     table = read_columns(episodes, kinds, "episodes").rename({job: "job_id"})
     if sum(table.null_count().row(0)) or not (table["onset_s"] <= table["end_s"]).all():
         raise DataError("episodes: each row needs a job, a worker, and an end not before its onset")
     return table
 
 
-def with_and_without(job: RecordedJob, episodes: pl.DataFrame | None, /) -> Floats:
+def _ticks_of(job: RecordedJob, episodes: pl.DataFrame) -> list[tuple[_Ticks, _Ticks]]:
+    """Return which times are in each episode, and which in no episode of its worker."""
+    onset_s, end_s = (episodes[name].to_numpy()[:, None] for name in ("onset_s", "end_s"))
+    inside = (job.time_s >= onset_s) & (job.time_s <= end_s)
+    names = episodes["worker_id"].to_numpy()
+    outside = {name: ~inside[names == name].any(axis=0) for name in set(names)}
+    return [(ticks, outside[name]) for ticks, name in zip(inside, names, strict=True)]
+
+
+def with_and_without(job: RecordedJob, episodes: pl.DataFrame, /) -> Floats:
     """Return times (step, 1 + episodes, worker): as recorded, then without each episode."""
-    if episodes is None:
-        return job.times[:, None]
     runs = np.repeat(job.times[:, None, :], 1 + episodes.height, axis=1)
-    for run, episode in enumerate(episodes.iter_rows(named=True), start=1):
-        name = episode["worker_id"]
+    of_each = zip(episodes["worker_id"], _ticks_of(job, episodes), strict=True)
+    for run, (name, (ticks, others)) in enumerate(of_each, start=1):
         if name not in job.worker_id:
             raise DataError(
                 f"episodes: {job.job_id} has no worker {name!r}; it has {', '.join(job.worker_id)}"
             )
-        worker, outside = job.worker_id.index(name), job.outside(name, episodes)
-        if outside.any():
-            within = job.inside(episode)
-            usual = np.median(job.times[outside, worker])
-            runs[within, run, worker] = np.minimum(runs[within, run, worker], usual)
+        if others.any():
+            worker = job.worker_id.index(name)
+            usual = np.median(job.times[others, worker])
+            runs[ticks, run, worker] = np.minimum(runs[ticks, run, worker], usual)
     return runs
 
 
-def episode_rows(
+def _episode_rows(
     job: RecordedJob,
     episodes: pl.DataFrame,
     courses: dict[str, Course],
     names: Sequence[str],
-    /,
-    *,
     within: float,
-) -> list[dict[str, Any]]:
-    """Return one row per episode and controller, from the runs of `with_and_without`."""
-    rows = []
+) -> Iterator[dict[str, Any]]:
+    """Yield one row per episode and controller, from the runs of `with_and_without`."""
     best = courses["oracle"].step_s[:, 0]
-    for run, episode in enumerate(episodes.iter_rows(named=True), start=1):
-        ticks, others = job.inside(episode), job.outside(episode["worker_id"], episodes)
+    of_each = zip(episodes.iter_rows(named=True), _ticks_of(job, episodes), strict=True)
+    for run, (episode, (ticks, others)) in enumerate(of_each, start=1):
         note = None if others.any() else "the worker has no sample outside its episodes"
         if not ticks.any():
             note = "no time of the episode has all workers"
         for name in names:
-            step_s = courses[name].step_s
+            course = courses[name]
             row = {**episode, "controller": name, "n_steps": int(ticks.sum()), "note": note}
             if ticks.any():
-                spent = step_s[ticks, 0]
-                good = spent <= (1 + within) * best[ticks]
-                start = _first_in_a_row(good)
-                clock = job.time_s[ticks]
+                step_s, clock = course.step_s[:, 0], job.time_s[ticks]
+                time = float(step_s[ticks].sum())
+                good = step_s[ticks] <= (1 + within) * best[ticks]
+                starts = np.flatnonzero(np.convolve(good, np.ones(_IN_A_ROW), "valid") == _IN_A_ROW)
+                found = len(good) >= _IN_A_ROW and len(starts) > 0
                 row |= {
-                    "time": float(spent.sum()),
-                    "ratio_to_oracle": float(spent.sum() / best[ticks].sum()),
-                    "fraction_within": float(good.mean()),
-                    "recovery_steps": start,
-                    "recovery_s": None if start is None else float(clock[start] - clock[0]),
+                    "time": time,
+                    "ratio_to_oracle": time / best[ticks].sum(),
+                    "fraction_within": good.mean(),
+                    "recovery_steps": starts[0] if found else None,
+                    "recovery_s": clock[starts[0]] - clock[0] if found else None,
                 }
                 if others.any():
-                    later = job.time_s > episode["end_s"]
-                    without = float(step_s[ticks, run].sum())
-                    row |= {
-                        "cost": float(spent.sum()) - without,
-                        "cost_fraction": float(spent.sum()) / without - 1,
-                        "cost_after": float((step_s[later, 0] - step_s[later, run]).sum()),
-                    }
-            rows.append(row)
-    return rows
-
-
-def _first_in_a_row(good: NDArray[np.bool_]) -> int | None:
-    if len(good) < _IN_A_ROW:
-        return None
-    runs = np.lib.stride_tricks.sliding_window_view(good, _IN_A_ROW).all(axis=-1)
-    return int(runs.argmax()) if runs.any() else None
+                    without, later = course.step_s[:, run], job.time_s > episode["end_s"]
+                    row["cost"] = time - without[ticks].sum()
+                    row["cost_fraction"] = time / without[ticks].sum() - 1
+                    row["cost_after"] = (step_s[later] - without[later]).sum()
+            yield row
 
 
 _LARGEST_WITHIN: Final = 1000
@@ -251,7 +235,7 @@ def replay_batching(
     if not (is_number(within) and 0 <= within <= _LARGEST_WITHIN):
         raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")
     check_count("batch", batch, most=10**12)
-    found_episodes = None if episodes is None else read_episodes(episodes, by)
+    found = read_episodes(episodes, by)
     jobs: list[dict[str, Any]] = []
     steps: list[pl.DataFrame] = []
     workers: list[pl.DataFrame] = []
@@ -259,19 +243,27 @@ def replay_batching(
     roles = {"by": by, "time": time, "worker": worker, "value": value}
     recorded, others = read_samples(samples, roles)
     for job in recorded:
-        of_job = None if found_episodes is None else found_episodes.filter(job_id=job.job_id)
+        of_job = found.filter(job_id=job.job_id)
         runs = with_and_without(job, of_job)
         courses = _run(runs, chosen, batch)
         for name, controller in chosen.items():
             course, key = courses[name], {"job_id": job.job_id, "controller": name}
             (note, *_) = notes_of(controller, course)
             jobs.append(key | _job_row(job, course, courses) | {"note": note})
-            keys = [pl.lit(of_key).alias(name) for name, of_key in key.items()]
-            of_steps = pl.DataFrame({"time_s": job.time_s, "step_time": course.step_s[:, 0]})
-            steps.append(of_steps.select(*keys, pl.all()))
-            workers.append(_workers(job, course, batch / runs[:, 0]).select(*keys, pl.all()))
-        if of_job is not None:
-            rows += episode_rows(job, of_job, courses, list(chosen), within=within)
+            steps.append(
+                pl.DataFrame({**key, "time_s": job.time_s, "step_time": course.step_s[:, 0]})
+            )
+            changes = np.searchsorted(course.changed, np.arange(len(runs)), side="right") - 1
+            batches = course.batches[changes, 0]
+            times = np.quantile(batches / (batch / runs[:, 0]), [*_QUANTILES.values()], axis=0)
+            columns = {
+                "worker_id": job.worker_id,
+                "mean_batch": batches.mean(axis=0),
+                **dict(zip(_QUANTILES, times, strict=True)),
+                "busy_fraction": course.worker_s[0] / course.step_s[:, 0].sum(),
+            }
+            workers.append(pl.DataFrame(key | columns))
+        rows += _episode_rows(job, of_job, courses, list(chosen), within)
     jobs += [
         {"job_id": job, "controller": name, "n_steps": 0, "n_excluded": ticks, "note": _NONE}
         for job, ticks in others.items()
@@ -300,33 +292,18 @@ def _run(runs: Floats, chosen: Mapping[str, BatchController], batch: int) -> dic
 
 
 def _job_row(job: RecordedJob, course: Course, courses: dict[str, Course]) -> dict[str, Any]:
-    n_workers, n_steps = len(job.worker_id), len(job.time_s)
-    step_s, usual_s, best_s = (
-        each.step_s[:, 0] for each in (course, courses["uniform"], courses["oracle"])
-    )
-    spent, usual, best = (float(each.sum()) for each in (step_s, usual_s, best_s))
+    each = (course, courses["uniform"], courses["oracle"])
+    step_s, usual_s, best_s = (of.step_s[:, 0] for of in each)
+    spent, usual, best = step_s.sum(), usual_s.sum(), best_s.sum()
+    n_steps = len(step_s)
     return {
-        "n_workers": n_workers,
+        "n_workers": len(job.worker_id),
         "n_steps": n_steps,
         "n_excluded": job.excluded,
         "time": spent,
         "speedup": usual / spent,
-        "speedup_iterations": n_steps / float((step_s / usual_s).sum()),
+        "speedup_iterations": n_steps / (step_s / usual_s).sum(),
         "of_possible": (usual - spent) / (usual - best) if best < usual else None,
-        "adjustments": int(course.adjustments[0]),
-        "idle_fraction": float(course.waiting[0]),
+        "adjustments": course.adjustments[0],
+        "idle_fraction": course.waiting[0],
     }
-
-
-def _workers(job: RecordedJob, course: Course, samples_per_s: Floats) -> pl.DataFrame:
-    ticks = np.arange(len(job.time_s))
-    batches = course.batches[np.searchsorted(course.changed, ticks, side="right") - 1, 0]
-    quantiles = np.quantile(batches / samples_per_s, list(_QUANTILES.values()), axis=0)
-    return pl.DataFrame(
-        {
-            "worker_id": job.worker_id,
-            "mean_batch": batches.mean(axis=0),
-            **dict(zip(_QUANTILES, quantiles, strict=True)),
-            "busy_fraction": course.worker_s[0] / course.step_s[:, 0].sum(),
-        }
-    )

@@ -192,10 +192,6 @@ def _checked(controller: BatchController, batches: Integers, overhead_s: Floats)
     return batches
 
 
-_STEPS = 100
-_BATCH = 64
-
-
 def simulate_batching(
     workers: Workers | IntoFrame | Sequence[tuple[float, float]],
     /,
@@ -250,13 +246,14 @@ def simulate_batching(
     """
     crew = read_workers(workers)
     chosen = find_controller(controller)
-    size = _BATCH * len(crew.worker_id) if global_batch is None else global_batch
-    rows = _STEPS if crew.is_constant else len(crew.samples_per_s)
+    count = len(crew.worker_id)
+    size = 64 * count if global_batch is None else global_batch
+    rows = 100 if crew.is_constant else len(crew.samples_per_s)
     run = rows if steps is None else steps
-    check_setting(size, len(crew.worker_id), min_batch, max_batch, run)
+    check_setting(size, count, min_batch, max_batch, run)
     if run > rows and not crew.is_constant:
         raise DataError(f"steps is {run}; the workers' throughput has {rows} rows")
-    check_memory(run, 1, len(crew.worker_id))
+    check_memory(run, 1, count)
     simulate = partial(
         run_course,
         crew.overhead_s,
@@ -268,11 +265,21 @@ def simulate_batching(
         speed=crew.speed,
     )
     course, usual = simulate(chosen), simulate(Uniform())
-    time_s, uniform_time_s = float(course.step_s.sum()), float(usual.step_s.sum())
+    time_s = float(course.step_s.sum())
     (note,) = notes_of(chosen, course)
+    x = crew.samples_per_s if crew.is_constant else crew.samples_per_s[course.changed]
+    changed_s = iteration_times(course.batches, crew.overhead_s, x, crew.speed)
     return BatchingResult(
         controller=chosen.name,
-        batches=_batches(crew, course),
+        batches=pl.DataFrame(
+            {
+                "step": np.repeat(course.changed, count),
+                "worker_id": list(crew.worker_id) * len(course.changed),
+                "batch": course.batches.ravel(),
+                "gradient_weight": (course.batches / course.batches.sum(-1, keepdims=True)).ravel(),
+                "iteration_s": changed_s.ravel(),
+            }
+        ),
         steps=pl.DataFrame(
             {
                 "step": np.arange(run),
@@ -292,22 +299,9 @@ def simulate_batching(
         ),
         time_s=time_s,
         samples=int(course.samples.sum()),
-        uniform_time_s=uniform_time_s,
+        uniform_time_s=float(usual.step_s.sum()),
         speedup=float(course.speedup(usual)),
         adjustments=int(course.adjustments),
         idle_fraction=float(course.waiting),
         note=note,
-    )
-
-
-def _batches(crew: Workers, course: Course) -> pl.DataFrame:
-    x = crew.samples_per_s if crew.is_constant else crew.samples_per_s[course.changed]
-    return pl.DataFrame(
-        {
-            "step": np.repeat(course.changed, len(crew.worker_id)),
-            "worker_id": list(crew.worker_id) * len(course.changed),
-            "batch": course.batches.ravel(),
-            "gradient_weight": (course.batches / course.batches.sum(-1, keepdims=True)).ravel(),
-            "iteration_s": iteration_times(course.batches, crew.overhead_s, x, crew.speed).ravel(),
-        }
     )

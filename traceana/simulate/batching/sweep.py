@@ -27,7 +27,7 @@ from traceana.simulate.batching.simulate import (
     run_course,
 )
 from traceana.simulate.batching.tables import BatchingSummary, BatchingSweep
-from traceana.simulate.batching.workers import LEVELS, check_throughputs
+from traceana.simulate.batching.workers import LEVELS, read_throughputs
 from traceana.simulate.frames import over_seeds, read_result, read_seeds, with_intervals
 from traceana.stats.arguments import as_list, is_number
 from traceana.stats.arrays import Floats
@@ -107,7 +107,7 @@ def sweep_batching(
     >>> sweep.select("controller", pl.col("speedup").round(2)).rows()
     [('uniform', 1.0), ('oracle', 1.91)]
     """
-    cores = _read_levels(LEVELS if levels is None else levels)
+    cores = read_throughputs(LEVELS if levels is None else levels, "level", "cores")
     overheads_s, noise_cvs = as_list("overheads_s", overheads_s), as_list("noise_cvs", noise_cvs)
     seeds = read_seeds(seeds)
     by_name = read_controllers(controllers, static=None)
@@ -149,15 +149,6 @@ def sweep_batching(
         "seed",
     )
     return declared(swept, BatchingSweep)
-
-
-def _read_levels(levels: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-    if not isinstance(levels, Mapping) or not levels:
-        raise DataError("levels must be one or more, each with the cores of its workers")
-    cores = {str(name): tuple(as_list(f"level {name}", level)) for name, level in levels.items()}
-    for name, of_level in cores.items():
-        check_throughputs(f"level {name}: cores", of_level)
-    return cores
 
 
 def _blocks(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final, TypeAlias, cast
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import as_list, is_number
 from traceana.stats.arrays import Floats, Integers
 
 PUBLISHED: Final[dict[str, Any]] = tomllib.loads(
@@ -257,11 +257,7 @@ class Workers:
 
 
 def iteration_times(
-    batches: Integers,
-    /,
-    overhead_s: Floats,
-    samples_per_s: Floats,
-    speed: Speed | None,
+    batches: Integers, /, overhead_s: Floats, samples_per_s: Floats, speed: Speed | None
 ) -> Floats:
     """Return the times that batches take."""
     if speed is None:
@@ -276,12 +272,18 @@ def iteration_times(
     return overhead_s + np.divide(batches, found, out=np.zeros(found.shape), where=some)
 
 
-def check_throughputs(what: str, numbers: Sequence[float], /) -> None:
-    """Refuse throughputs that are not one finite number above 0 per worker."""
-    if not numbers or not all(is_number(x) and 1 / LARGEST <= x <= LARGEST for x in numbers):
-        raise DataError(
-            f"{what} must be finite numbers above 0, one per worker; found {list(numbers)}"
-        )
+def read_throughputs(given: object, kind: str, of: str, /) -> dict[str, list[float]]:
+    """Return the throughputs of workers by name: one finite number above 0 for each."""
+    if not isinstance(given, Mapping) or not given:
+        raise DataError(f"{kind}s must be one or more, each with the {of} of its workers")
+    named = {str(name): as_list(f"{kind} {name}", numbers) for name, numbers in given.items()}
+    for name, numbers in named.items():
+        if not numbers or not all(is_number(x) and 1 / LARGEST <= x <= LARGEST for x in numbers):
+            raise DataError(
+                f"{kind} {name}: {of} must be finite numbers above 0, one per worker; found "
+                f"{numbers}"
+            )
+    return named
 
 
 def read_workers(workers: Workers | IntoFrame | Sequence[tuple[float, float]], /) -> Workers:

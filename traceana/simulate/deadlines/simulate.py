@@ -16,8 +16,8 @@ from traceana.schema import TABLES
 from traceana.simulate.deadlines.tables import DeadlinePolicies
 from traceana.simulate.frames import read_columns
 from traceana.simulate.schedule.engine import run_schedule
-from traceana.simulate.schedule.policy import ScheduledJobs, ScheduleState
-from traceana.simulate.schedule.queueing import Ranked
+from traceana.simulate.schedule.policy import ScheduledJobs
+from traceana.simulate.schedule.queueing import Priority
 from traceana.stats.arguments import as_generator, as_list, is_number
 from traceana.stats.arrays import Floats
 from traceana.stats.intervals import wilson_interval
@@ -144,17 +144,16 @@ def synthesize_deadlines(
     table = published_rates() if rates is None else _check(rates, _RATE, "rates")
     _check_rates(table)
     jobs_known = table_read.drop_nulls().filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
-
-    pairs, rate = _rates_at(table, jobs_known["gpus"].to_numpy())
+    job_gpus, times = (jobs_known[name].to_numpy() for name in ("gpus", "runtime_s"))
+    pairs, rate = _rates_at(table, job_gpus)
     offered = ~np.isnan(rate)
     if not offered.any(axis=1).all():
-        without = jobs_known["gpus"].to_numpy()[~offered.any(axis=1)][0]
+        without = job_gpus[~offered.any(axis=1)][0]
         sizes = ", ".join(f"{gpus:g}" for gpus in table["gpus"].unique().sort())
         raise DataError(f"rates offer no model at {without:g} GPUs; they have rows for {sizes}")
     # the k-th of the offered pairs, k uniform
     rank = generator.integers(offered.sum(axis=1))
     chosen = np.argmax(np.cumsum(offered, axis=1) > rank[:, None], axis=1)
-    times = jobs_known["runtime_s"].to_numpy()
     iterations = np.floor(rate[np.arange(len(times)), chosen] * times)
     if (iterations > _MOST_ITERATIONS).any():
         raise DataError(f"a job would have more than {_MOST_ITERATIONS:g} iterations")
@@ -199,15 +198,14 @@ def _draw_of(tightness: tuple[float, float], distribution: str | Draw) -> Draw:
 def read_jobs(jobs: IntoFrame, columns: Mapping[str, str], /) -> pl.DataFrame:
     """Return [job_id, cluster] as text, a missing cluster being ``all``, and columns by role."""
     kinds: dict[str, type[pl.DataType]] = {"job_id": pl.String}
+    cluster = pl.lit("all")
     if "cluster" in column_names(jobs):
         kinds["cluster"] = pl.String
+        cluster = pl.when(pl.col("cluster") != "").then("cluster").otherwise(cluster)
     kinds |= dict.fromkeys(columns.values(), pl.Float64)
-    table = _check(jobs, kinds, "jobs", roles=columns)
-    if "cluster" not in kinds:
-        table = table.with_columns(cluster=pl.lit(None, pl.String))
-    return table.select(
+    return _check(jobs, kinds, "jobs", roles=columns).select(
         pl.when(pl.col("job_id") != "").then("job_id"),
-        pl.when(pl.col("cluster") != "").then("cluster").otherwise(pl.lit("all")).alias("cluster"),
+        cluster.alias("cluster"),
         *(pl.col(name).alias(ROLES[role]) for role, name in columns.items()),
     )
 
@@ -370,7 +368,13 @@ def simulate_deadlines(
         "cluster", maintain_order=True
     )
     if tables["cluster"].n_unique() > 1:
-        tables = pl.concat([tables, _together(tables)], how="diagonal")
+        n, gpus_of = pl.col("n"), pl.col("capacity")
+        together = tables.group_by("policy", maintain_order=True).agg(
+            pl.col("capacity", "n_excluded", "n_missed", "n").sum(),
+            mean_wait_s=pl.when(n.sum() > 0).then((pl.col("mean_wait_s") * n).sum() / n.sum()),
+            utilization=(pl.col("utilization") * gpus_of).sum() / gpus_of.sum(),
+        )
+        tables = pl.concat([tables, together], how="diagonal")
     tables = tables.with_columns(
         fraction_missed=pl.when(pl.col("n") > 0).then(pl.col("n_missed") / pl.col("n")),
         **interval_columns(wilson_interval(tables["n_missed"], tables["n"])),
@@ -424,26 +428,8 @@ def _outcome(jobs: pl.DataFrame, ranks: Floats, capacity: float) -> dict[str, An
     }
 
 
-class _ByRank(Ranked):
-    """The waiting job of the smallest rank starts first."""
-
-    def __init__(self, ranks: Floats) -> None:
-        super().__init__()
-        self._ranks = ranks
-
-    def rank(self, state: ScheduleState, job: int, /) -> float:
-        """Return the rank of a job."""
-        del state
-        return float(self._ranks[job])
-
-
 def start_times(
-    submit: Floats,
-    runtime: Floats,
-    gpus: Floats,
-    ranks: Floats,
-    capacity: float,
-    /,
+    submit: Floats, runtime: Floats, gpus: Floats, ranks: Floats, capacity: float, /
 ) -> Floats:
     """Return when each job starts; jobs are in order of submission, and each fits."""
     n, seconds = len(submit), runtime.tolist()
@@ -453,19 +439,10 @@ def start_times(
         gpus=[round(each * _PARTS) for each in gpus.tolist()],
         deadline_s=[math.inf] * n,
         time_limit_s=seconds,
-        priority=[0.0] * n,
+        priority=(-ranks).tolist(),
         user=[""] * n,
         work=seconds,
         profiles=[None] * n,
     )
     size = math.floor(capacity * _PARTS + 0.5)
-    return np.array(run_schedule(rigid, _ByRank(ranks), gpus=size, gpus_per_node=size).start_s)
-
-
-def _together(rows: pl.DataFrame) -> pl.DataFrame:
-    n = pl.col("n")
-    return rows.group_by("policy", maintain_order=True).agg(
-        pl.col("capacity", "n_excluded", "n_missed", "n").sum(),
-        mean_wait_s=pl.when(n.sum() > 0).then((pl.col("mean_wait_s") * n).sum() / n.sum()),
-        utilization=(pl.col("utilization") * pl.col("capacity")).sum() / pl.col("capacity").sum(),
-    )
+    return np.array(run_schedule(rigid, Priority(), gpus=size, gpus_per_node=size).start_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -115,9 +115,9 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
     rows = native if isinstance(native, pl.LazyFrame) else collect(admitted).lazy()
     job = _only_job(rows, names)
     table = _compact(rows, names)
-    coded = {name: _coded(table.drop_in_place(name)) for name in _WHOLE}
+    coded = [_coded(table.drop_in_place(name)) for name in _WHOLE]
     kind = table.drop_in_place("kind").to_numpy()
-    (steps, step), (ranks, rank), (stages, stage), (sequences, sequence) = coded.values()
+    (steps, step), (ranks, rank), (stages, stage), (sequences, sequence) = coded
     if not np.array_equal(stages, np.arange(len(stages))):
         raise DataError(
             f"operations: stages must be 0, 1, 2, ... without a gap; found "
@@ -148,25 +148,7 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
     shape = (len(labels), len(steps), len(ranks))
     cell = node * (shape[1] * shape[2]) + lane
     del node, lane
-    chunks = dict.fromkeys(_CHUNKS, np.full(len(first), -1))
-    for name in set(_CHUNKS) & set(names):
-        chunks[name] = table[name].gather(first).fill_null(-1).to_numpy()
-    nothing = np.empty(0)
-    operations_read = Operations(
-        job=job,
-        steps=steps,
-        dp_ranks=ranks,
-        workers=workers,
-        kind=np.array(KINDS)[kind[first]],
-        stage=stage[first],
-        sequence=sequences[sequence[first]],
-        chunk=chunks["chunk"],
-        global_chunk=chunks["global_chunk"],
-        start=nothing,
-        end=nothing,
-    )
-    _refuse_unequal(operations_read, cell, shape, where)
-    values = []
+    times: list[Floats] = []
     for name in ("start_s", "duration_s"):
         column = table.drop_in_place(name).to_numpy()
         within = np.abs(column) <= _LARGEST if name == "start_s" else (column >= 0)
@@ -177,14 +159,24 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
                 f"operations: {where(row)} has {name} {column[row]}; a finite number"
                 f"{' of 0 or more' if name == 'duration_s' else ''} is needed"
             )
-        values.append(np.empty(shape, dtype=column.dtype))
-        values[-1].reshape(-1)[cell] = column
-    start, duration = _single(values)
+        times.append(np.zeros(shape, dtype=column.dtype))
+        times[-1].reshape(-1)[cell] = column
+    start, duration = _single(times)
     first_start = start.min(axis=(0, 2), keepdims=True)
     end = start + duration
     end -= first_start
     start -= first_start
-    return replace(operations_read, start=start, end=end), duration
+    chunks = (
+        table[name].gather(first).fill_null(-1).to_numpy()
+        if name in names
+        else np.full(len(first), -1)
+        for name in _CHUNKS
+    )
+    kinds, numbers = np.array(KINDS)[kind[first]], sequences[sequence[first]]
+    of_each = (kinds, stage[first], numbers, *chunks, start, end)
+    operations_read = Operations(job, steps, ranks, workers, *of_each)
+    _refuse_unequal(operations_read, cell, where)
+    return operations_read, duration
 
 
 def _single(values: list[Floats]) -> list[Floats]:
@@ -224,32 +216,24 @@ def _compact(rows: pl.LazyFrame, names: list[str]) -> pl.DataFrame:
     whole = [name for name in (*_WHOLE, *_CHUNKS) if name in names]
     rows = _without_fractions(rows, [name for name in whole if schema[name].is_float()])
     times = ("start_s", "duration_s")
-    if odd := [name for name in times if not schema[name].is_numeric()]:
-        raise DataError(f"operations: column {odd[0]} holds {schema[odd[0]]}; numbers are needed")
-    rows = _with_sequence(rows, names)
+    for name in times:
+        if not schema[name].is_numeric():
+            raise DataError(f"operations: column {name} holds {schema[name]}; numbers are needed")
+    if not ("sequence" in names and collect(rows.select(pl.col("sequence").count())).item()):
+        order = pl.col("start_s").rank("ordinal").over("step", "dp_rank", "stage", "kind")
+        rows = rows.with_columns(sequence=order.cast(pl.Int64) - 1)
+    kind = pl.col("kind").cast(pl.String)
     small = pl.Float32 if all(schema[name] == pl.Float32 for name in times) else pl.Float64
     table = collect(
         rows.select(
             *(pl.col(name).cast(pl.Int64 if name == "step" else pl.Int32) for name in _WHOLE),
             *(pl.col(name).cast(pl.Int32) for name in _CHUNKS if name in names),
             pl.col(times).cast(small).fill_null(float("nan")),
-            kind=pl.col("kind")
-            .cast(pl.String)
-            .cast(_ENUM, strict=False)
-            .to_physical()
-            .cast(pl.UInt8),
+            kind=kind.cast(_ENUM, strict=False).to_physical().cast(pl.UInt8),
         )
     )
     _check_complete(table, rows)
     return table
-
-
-def _with_sequence(rows: pl.LazyFrame, names: list[str]) -> pl.LazyFrame:
-    """Number operations in the order of their start if they have no numbers."""
-    if "sequence" in names and collect(rows.select(pl.col("sequence").count())).item():
-        return rows
-    order = pl.col("start_s").rank("ordinal").over("step", "dp_rank", "stage", "kind")
-    return rows.with_columns(sequence=order.cast(pl.Int64) - 1)
 
 
 def _check_complete(table: pl.DataFrame, rows: pl.LazyFrame) -> None:
@@ -280,18 +264,17 @@ def _workers(
     rows: pl.LazyFrame, columns: list[str], ranks: Integers, stages: int
 ) -> NDArray[np.object_]:
     """Return the worker of each (stage, rank), by the computations that each must have."""
-    names = np.empty((stages, len(ranks)), dtype=object)
-    for (stage, rank), _ in np.ndenumerate(names):
-        names[stage, rank] = f"{ranks[rank]}-{stage}"
+    places = [[f"{rank}-{stage}" for rank in ranks] for stage in range(stages)]
+    names = np.array(places, dtype=object)
     if "worker_id" not in columns:
         return names
-    places = collect(
+    seen = collect(
         rows.filter(pl.col("kind").cast(pl.String) == FORWARD)
         .select(pl.col("worker_id").cast(pl.String), pl.col("dp_rank", "stage").cast(pl.Int64))
         .unique()
         .sort("worker_id")
     )
-    by_place = places.group_by("dp_rank", "stage", maintain_order=True).agg("worker_id")
+    by_place = seen.group_by("dp_rank", "stage", maintain_order=True).agg("worker_id")
     several = by_place.filter(pl.col("worker_id").list.len() > 1)
     if not several.is_empty():
         rank, stage, both = several.row(0)
@@ -305,23 +288,18 @@ def _workers(
             raise DataError("operations: column worker_id has null(s)")
         names[stage, at[rank]] = worker
     if len(set(names.ravel())) < names.size:
-        twice = places.filter(places["worker_id"].is_duplicated())["worker_id"][0]
+        twice = seen.filter(seen["worker_id"].is_duplicated())["worker_id"][0]
         raise DataError(f"operations: worker {twice} has several data-parallel ranks or stages")
     return names
 
 
-def _refuse_unequal(
-    operations: Operations,
-    cell: Integers,
-    shape: tuple[int, int, int],
-    where: Callable[[int], str],
-) -> None:
-    seen = np.zeros(shape, dtype=bool)
+def _refuse_unequal(operations: Operations, cell: Integers, where: Callable[[int], str]) -> None:
+    seen = np.zeros(operations.start.shape, dtype=bool)
     seen.reshape(-1)[cell] = True
     if not seen.all():
-        node, step, rank = np.unravel_index(int(np.argmin(seen)), shape)
+        node, step, rank = map(int, np.unravel_index(int(np.argmin(seen)), seen.shape))
         raise DataError(
-            f"operations: {operations.name(int(node), int(step), int(rank))} is missing; step "
+            f"operations: {operations.name(node, step, rank)} is missing; step "
             f"{operations.steps[0]} of data-parallel rank {operations.dp_ranks[0]} has it, and all "
             "steps and ranks need the same operations"
         )

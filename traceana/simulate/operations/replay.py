@@ -269,23 +269,22 @@ def slowest_workers(model: Model, /) -> tables.WorkerSlowdownResult:
     stages, ranks = (part.ravel() for part in np.indices(score.shape))
     names = operations.workers.ravel()
     numbered = all(str(name).isdecimal() for name in names)
-    order = sorted(
-        range(len(names)),
-        key=lambda i: (-score.flat[i], int(names[i]) if numbered else 0, stages[i], ranks[i]),
-    )
-    n = -(-len(names) * SLOWEST_PERCENT // 100)
+    # numbers in their order, names in that of their places
+    numbers = [int(name) if numbered else 0 for name in names]
+    order = np.lexsort((ranks, stages, numbers, -score.ravel()))
+    slowest = order[: -(-len(names) * SLOWEST_PERCENT // 100)]
     workers = pl.DataFrame(
         {
             "worker": names[order].tolist(),
             "dp_rank": operations.dp_ranks[ranks[order]],
             "stage": stages[order],
             "slowdown": score.ravel()[order],
-            "is_slowest": np.arange(len(names)) < n,
+            "is_slowest": np.arange(len(names)) < len(slowest),
         }
     )
     groups: dict[str, dict[str, Any]] = {
         "last stage": {"stage": operations.stages - 1},
-        "slowest workers": {"worker": names[order[:n]].tolist()},
+        "slowest workers": {"worker": names[slowest].tolist()},
     }
     rows: list[dict[str, Any]] = []
     for group, chosen in groups.items():
@@ -294,14 +293,13 @@ def slowest_workers(model: Model, /) -> tables.WorkerSlowdownResult:
         )
         shares = _shares(1, added - ideal, original - removed, original - ideal)
         rows.append({"group": group, "t_removal_s": removed, "t_addition_s": added} | shares)
-    m_s, m_w = (
-        pl.Series(row["explained_removal"] for row in rows).cast(pl.Float64).fill_null(math.nan)
-    )
+    explained = pl.DataFrame(rows)
+    m_s, m_w = explained["explained_removal"].cast(pl.Float64).fill_null(math.nan)
     return tables.WorkerSlowdownResult(
         m_s=m_s,
         m_w=m_w,
         t_original_s=original,
         t_ideal_s=ideal,
-        workers=declared(workers, tables.WorkerSlowdown),
-        explained=declared(pl.DataFrame(rows), tables.Explained),
+        workers=workers,
+        explained=explained,
     )

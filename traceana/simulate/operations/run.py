@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -92,11 +93,25 @@ def build_graph(operations: read.Operations, /) -> Graph:
         builder.chain(computes)
         for kind in read.POINT_TO_POINT:
             partners[kind, stage] = _match(builder, kind, stage)
-        _delay_first_backward(builder, computes, stage)
+        # transfers of the first backward wait for the forward two before it
+        first = [operations.kind[node] for node in computes].index(read.BACKWARD)
+        for kind in ("backward-send", "backward-recv") if first >= 2 else ():
+            for node in builder.nodes[kind, stage][:1]:
+                builder.waits_for[node].append(computes[first - 2])
         if parallel:
             _join_data_parallel(builder, stage, overlapped=overlapped)
         _finish(builder, computes, stage, overlapped=overlapped)
-    _pair(builder, partners)
+    for send, receive in _PARTNER.items():
+        for stage in range(operations.stages):
+            other = (stage + _NEXT[send]) % operations.stages
+            sent, received = partners[send, stage], partners[receive, other]
+            if len(sent) != len(received):
+                raise DataError(
+                    f"operations: {operations.place(stage)}: {len(sent)} {send} for "
+                    f"{len(received)} {receive} of worker {operations.workers[other, 0]}; each "
+                    "needs a partner"
+                )
+            builder.groups += zip(sent, received, strict=True)
     _gather(builder)
     return _order(builder)
 
@@ -135,15 +150,6 @@ def _match(builder: _Builder, kind: str, stage: int) -> list[int]:
     return [node for node, place in zip(launched, places, strict=True) if leads_on[place]]
 
 
-def _delay_first_backward(builder: _Builder, computes: Sequence[int], stage: int) -> None:
-    kinds = [builder.operations.kind[node] for node in computes]
-    first = kinds.index(read.BACKWARD)
-    if first >= 2:
-        for kind in ("backward-send", "backward-recv"):
-            for node in builder.nodes[kind, stage][:1]:
-                builder.waits_for[node].append(computes[first - 2])
-
-
 def _join_data_parallel(builder: _Builder, stage: int, *, overlapped: bool) -> None:
     chunk = builder.chunk
     builder.chain(builder.of(stage, read.ALL_GATHER, read.REDUCE_SCATTER))
@@ -175,30 +181,14 @@ def _finish(builder: _Builder, computes: Sequence[int], stage: int, *, overlappe
     builder.chain(chained)
 
 
-def _pair(builder: _Builder, partners: dict[tuple[str, int], list[int]]) -> None:
-    operations = builder.operations
-    for send, receive in _PARTNER.items():
-        for stage in range(operations.stages):
-            other = (stage + _NEXT[send]) % operations.stages
-            sent, received = partners[send, stage], partners[receive, other]
-            if len(sent) != len(received):
-                raise DataError(
-                    f"operations: {operations.place(stage)}: {len(sent)} {send} for "
-                    f"{len(received)} {receive} of worker {operations.workers[other, 0]}; each "
-                    "needs a partner"
-                )
-            builder.groups += zip(sent, received, strict=True)
-
-
 def _gather(builder: _Builder) -> None:
     """Add the groups of collectives over stages: at both ends of the pipeline, or over all."""
     operations = builder.operations
-    every_stage = set(range(operations.stages))
-    joins = {
-        read.EMBEDDING: ("the first and last stage", {0, operations.stages - 1}),
-        read.CLIP: ("all stages", every_stage),
-    }
-    for kind, (what, needed) in joins.items():
+    joins = (
+        (read.EMBEDDING, "the first and last stage", {0, operations.stages - 1}),
+        (read.CLIP, "all stages", set(range(operations.stages))),
+    )
+    for kind, what, needed in joins:
         of_all: dict[int, list[int]] = defaultdict(list)
         for node in np.flatnonzero(operations.kind == kind).tolist():
             of_all[int(operations.sequence[node])].append(node)
@@ -265,9 +255,7 @@ _BLOCK: Final = 500_000
 
 def replay(graph: Graph, durations: Durations, /) -> Times:
     """Return the time of each step with these own durations; one time if all steps agree."""
-    ends: dict[int, Times] = {}
-    _run(graph.events, ends, durations.__getitem__)
-    return _step_times(graph, ends)
+    return _step_times(graph, _run(graph.events, durations.__getitem__))
 
 
 def replay_ranks(
@@ -280,10 +268,7 @@ def replay_ranks(
     after = [event for event in graph.events if joined.intersection(event.members)]
     needed = {node for event in after for node in event.before}
     needed = (needed | set(graph.last)) - joined
-    base_ends: dict[int, Times] = {}
-    other_ends: dict[int, Times] = {}
-    _run(before, base_ends, base.__getitem__, keep=needed)
-    _run(before, other_ends, other.__getitem__, keep=needed)
+    base_ends, other_ends = (_run(before, each.__getitem__, keep=needed) for each in (base, other))
     # if all other ranks agree, one of them is enough
     uniform = all(np.size(duration) == 1 for duration in base)
 
@@ -301,7 +286,7 @@ def replay_ranks(
             return laid
 
         ends = {node: pack(base_ends[node], other_ends[node]) for node in needed}
-        _run(after, ends, lambda node: pack(base[node], other[node]))
+        ends = _run(after, lambda node: pack(base[node], other[node]), ends)
         return np.broadcast_to(_step_times(graph, ends), (len(some), steps))
 
     size = steps * (2 if uniform else ranks)
@@ -324,9 +309,7 @@ def replay_recorded(
             starts.append(waited + np.where(delay <= -NEGLIGIBLE_S, 0, delay))
         return _begin(event, starts)
 
-    ends: dict[int, Times] = {}
-    _run(graph.events, ends, durations.__getitem__, begin=begin)
-    return _step_times(graph, ends)
+    return _step_times(graph, _run(graph.events, durations.__getitem__, begin=begin))
 
 
 def replay_timeline(
@@ -371,13 +354,14 @@ def _after_all(event: Event, ends: Any) -> Any:  # noqa: ANN401
 
 def _run(
     events: Iterable[Event],
-    ends: dict[int, Times],
     duration_of: Callable[[int], Any],
+    earlier: Mapping[int, Times] = MappingProxyType({}),
     *,
     begin: Callable[[Event, dict[int, Times]], Any] = _after_all,
     keep: Collection[int] = (),
-) -> None:
-    """Add the ends of events; those that no later event waits for are dropped unless kept."""
+) -> dict[int, Times]:
+    """Return the ends of operations without those that no later event waits for, unless kept."""
+    ends = dict(earlier)
     for event in events:
         begin_s = begin(event, ends)
         for node in event.members:
@@ -385,6 +369,7 @@ def _run(
         for node in event.last_used:
             if node not in keep:
                 ends.pop(node, None)
+    return ends
 
 
 def _step_times(graph: Graph, ends: dict[int, Times]) -> Times:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import polars as pl
 
@@ -112,9 +111,7 @@ class ReplayResult(Result):
     job: str
     policy: str
     """What is ideal."""
-    steps: pl.DataFrame
-
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {"steps": ReplayedSteps}
+    steps: Annotated[pl.DataFrame, ReplayedSteps]
 
     @property
     def step_s_measured(self) -> Floats:
@@ -175,13 +172,9 @@ class WorkerSlowdownResult(Result):
     m_w: float
     t_original_s: float
     t_ideal_s: float
-    workers: pl.DataFrame
-    explained: pl.DataFrame
+    workers: Annotated[pl.DataFrame, WorkerSlowdown]
+    explained: Annotated[pl.DataFrame, Explained]
 
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "workers": WorkerSlowdown,
-        "explained": Explained,
-    }
     drawn_by: ClassVar[str] = "plot_worker_slowdown"
 
     def summary(self) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -191,17 +191,13 @@ class JustInTime:
             self._best[batch_size] = (epoch_cost_j, power_limit_w)
 
 
-class LimitBy:
-    """The power limit that a function of the batch size returns, without learning."""
+class Unlearned:
+    """Choose by a function of what is asked, without learning."""
 
-    def __init__(self, choose: Callable[[int], float]) -> None:
-        self._choose = choose
+    def __init__(self, predict: Callable[..., Any]) -> None:
+        self.predict = predict
 
-    def predict(self, batch_size: int) -> float:
-        """Return it."""
-        return self._choose(batch_size)
-
-    def observe(self, batch_size: int, power_limit_w: float, epoch_cost_j: float) -> None:
+    def observe(self, *_: float) -> None:
         """Learn nothing."""
 
 
@@ -209,55 +205,35 @@ class RunByRun:
     """Try each limit of a batch size in a run of its own, then use the cheapest (no profiling)."""
 
     def __init__(self, job: JobTrace, sizes: BatchSizeOptimizer) -> None:
-        self._sizes = sizes
-        self._untried = {size: list(batch.limits) for size, batch in job.batches.items()}
+        self.predict, self._sizes = sizes.predict, sizes
+        self._limits = {size: batch.limits.keys() for size, batch in job.batches.items()}
         self._costs: dict[int, dict[float, float]] = {size: {} for size in job.batches}
-
-    def predict(self) -> int:
-        """Return the batch size of the other optimizer."""
-        return self._sizes.predict()
 
     def observe(self, batch_size: int, power_limit_w: float, cost_j: float, reached: bool) -> None:
         """Keep the cost of the limit, and hand the run on."""
         self._sizes.observe(batch_size, power_limit_w, cost_j, reached)
-        if power_limit_w in self._untried[batch_size]:
-            self._untried[batch_size].remove(power_limit_w)
         self._costs[batch_size].setdefault(power_limit_w, cost_j)
 
     def limit(self, batch_size: int) -> float:
         """Return the highest limit not tried, else the cheapest."""
-        left, costs = self._untried[batch_size], self._costs[batch_size]
-        return max(left) if left else min(costs, key=costs.__getitem__)
-
-
-class Fixed:
-    """Always the same batch size."""
-
-    def __init__(self, batch_size: int) -> None:
-        self._batch_size = batch_size
-
-    def predict(self) -> int:
-        """Return it."""
-        return self._batch_size
-
-    def observe(self, batch_size: int, power_limit_w: float, cost_j: float, reached: bool) -> None:
-        """Learn nothing."""
+        costs = self._costs[batch_size]
+        untried = self._limits[batch_size] - costs.keys()
+        return max(untried) if untried else min(costs, key=costs.__getitem__)
 
 
 class GridSearch:
     """Try every (batch size, power limit) once, then keep to the cheapest that got there."""
 
     def __init__(self, job: JobTrace) -> None:
-        self._untried = self._points(job)
+        sizes = sorted(job.batches, key=lambda size: size != job.default_batch_size)
+        self._untried = (
+            (size, limit)
+            for limit in job.power_limits_w
+            for size in sizes
+            if limit in job.batches[size].limits
+        )
         self._at = next(self._untried)
         self._costs: dict[tuple[int, float], float] = {}
-
-    @staticmethod
-    def _points(job: JobTrace) -> Iterator[tuple[int, float]]:
-        default = job.default_batch_size
-        sizes = [default, *(size for size in job.batches if size != default)]
-        for limit in job.power_limits_w:
-            yield from ((size, limit) for size in sizes if limit in job.batches[size].limits)
 
     def predict(self) -> int:
         """Return the batch size of the point in turn."""
@@ -272,7 +248,7 @@ class GridSearch:
             cheapest = min(self._costs, key=self._costs.__getitem__, default=point)
             self._at = next(self._untried, cheapest)
 
-    def limit(self, batch_size: int) -> float:  # noqa: ARG002  (that of the point in turn)
+    def limit(self, _: int) -> float:
         """Return the power limit of the point in turn."""
         return self._at[1]
 
@@ -284,32 +260,32 @@ def _zeus(job: JobTrace, eta: float, rng: Rng, *, prunes: bool = True) -> Polici
 
 def _no_profiling(job: JobTrace, eta: float, rng: Rng) -> Policies:
     search = RunByRun(job, _zeus(job, eta, rng)[0])
-    return search, LimitBy(search.limit)
+    return search, Unlearned(search.limit)
 
 
-def _default(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
-    return Fixed(job.default_batch_size), LimitBy(lambda _: job.max_power_w)
+def _fixed(batch_size: int, power_limit_w: float) -> Policies:
+    return Unlearned(lambda: batch_size), Unlearned(lambda _: power_limit_w)
 
 
-def _grid(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
+def _grid(job: JobTrace, *_: object) -> Policies:
     search = GridSearch(job)
-    return search, LimitBy(search.limit)
+    return search, Unlearned(search.limit)
 
 
-def _oracle(job: JobTrace, eta: float, rng: Rng) -> Policies:  # noqa: ARG001
+def _oracle(job: JobTrace, eta: float, _: Rng) -> Policies:
     best = job.best(eta)
     if best is None:
         raise DataError(
             f"{job.dataset} on {job.gpu} has no oracle: of every batch size a run missed the target"
         )
-    return Fixed(best[0]), LimitBy(lambda _: best[1])
+    return _fixed(*best)
 
 
 POLICIES: Final[dict[str, PolicyMaker]] = {
     "zeus": _zeus,
     "zeus-no-pruning": partial(_zeus, prunes=False),
     "zeus-no-profiling": _no_profiling,
-    "default": _default,
+    "default": lambda job, *_: _fixed(job.default_batch_size, job.max_power_w),
     "grid": _grid,
     "oracle": _oracle,
 }
@@ -320,18 +296,18 @@ cost, known from the start."""
 
 def policy_maker(policy: str | PolicyMaker, /) -> tuple[str, PolicyMaker]:
     """Return a policy's name and its maker."""
-    if not (isinstance(policy, str) or callable(policy)):
-        raise DataError(
-            f"policy must be one of {', '.join(POLICIES)} or a function of (job, eta, rng); "
-            f"it is {policy!r}"
-        )
-    if not isinstance(policy, str):
-        if not takes(policy, 3):
-            raise DataError("policy must be callable with three arguments: job, eta and rng")
-        return getattr(policy, "__name__", type(policy).__name__), policy
-    if policy not in POLICIES:
+    if isinstance(policy, str) and policy in POLICIES:
+        return policy, POLICIES[policy]
+    if isinstance(policy, str):
         raise DataError(
             f"no policy is called {policy!r}; there is {', '.join(POLICIES)}, or a function of "
             "(job, eta, rng), on the command line as package.module:name"
         )
-    return policy, POLICIES[policy]
+    if not callable(policy):
+        raise DataError(
+            f"policy must be one of {', '.join(POLICIES)} or a function of (job, eta, rng); "
+            f"it is {policy!r}"
+        )
+    if not takes(policy, 3):
+        raise DataError("policy must be callable with three arguments: job, eta and rng")
+    return getattr(policy, "__name__", type(policy).__name__), policy

@@ -121,8 +121,7 @@ def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -
     of_dataset = tables.training_runs.filter(dataset=dataset)
     refuse_several_rates(of_dataset, dataset=dataset)
     runs = of_dataset.group_by(*CONFIGURATION, "run", maintain_order=True).agg(
-        known=at_target.any(),
-        epochs=pl.col("target_epoch").filter(at_target).first(),
+        known=at_target.any(), epochs=pl.col("target_epoch").filter(at_target).first()
     )
     epochs = pl.col("epochs")
     default = tables.defaults.get(dataset)

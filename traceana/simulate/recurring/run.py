@@ -23,7 +23,7 @@ MOST_TRIES: Final = 20
 """Runs after which a recurrence that has not reached its target is given up."""
 _MOST: Final = 1_000_000
 """Recurrences of a job, of which each run is kept."""
-_MEASURES: Final = ("energy_j", "time_s", "cost_j")
+MEASURES: Final = ("energy_j", "time_s", "cost_j")
 
 
 class Run(NamedTuple):
@@ -76,8 +76,7 @@ class Runner:
             choices = ", ".join(map(str, self.job.batches))
             raise DataError(f"the policy chose batch size {batch_size!r}; there is {choices}")
         limit = self._limits.predict(batch_size)
-        profiling = limit is None
-        if limit is None:
+        if profiling := limit is None:
             for profiled, epoch in batch.limits.items():
                 weight_w = self._eta * epoch.mean_power_w + self._time_weight_w
                 self._limits.observe(batch_size, profiled, weight_w * epoch.time_s)
@@ -160,23 +159,19 @@ def recur(
                 least_j = min(least_j, spent_j)
                 break
             if recurrence == 1:
-                raise DataError(_no_first(job, run))
+                sure = ", ".join(
+                    str(size)
+                    for size, batch in job.batches.items()
+                    if all(epoch is not None and epoch <= job.max_epochs for epoch in batch.epochs)
+                )
+                raise DataError(
+                    f"the first run of {job.dataset} on {job.gpu} must reach target "
+                    f"{job.target:g}, and one of batch size {run.batch_size} did not in "
+                    f"{run.epochs} epochs; every run of these sizes does: {sure or 'none'}"
+                )
         else:
             raise runner.give_up(recurrence)
     return history
-
-
-def _no_first(job: JobTrace, run: Run) -> str:
-    sure = [
-        str(size)
-        for size, batch in job.batches.items()
-        if all(epoch is not None and epoch <= job.max_epochs for epoch in batch.epochs)
-    ]
-    return (
-        f"the first run of {job.dataset} on {job.gpu} must reach target {job.target:g}, and one of "
-        f"batch size {run.batch_size} did not in {run.epochs} epochs; every run of these sizes "
-        f"does: {', '.join(sure) or 'none'}"
-    )
 
 
 class Submission(NamedTuple):
@@ -253,19 +248,18 @@ def reference_points(job: JobTrace, /, *, eta: float) -> pl.DataFrame:
     rows = []
     for policy, point in points.items():
         expected = point and job.expected(*point)
-        row: dict[str, object] = {"policy": policy}
-        if point:
-            row |= {"batch_size": point[0], "power_limit_w": point[1]}
+        spent: tuple[float | None, ...] = (None,) * 3
+        note = None
         if expected:
-            row |= zip(_MEASURES, (*expected, job.cost(*expected, eta)), strict=True)
+            spent = (*expected, job.cost(*expected, eta))
         elif policy == "oracle":
-            row["note"] = "of every batch size a run missed the target"
+            note = "of every batch size a run missed the target"
         elif job.max_power_w not in job.batches[size].limits:
-            row["note"] = f"batch size {size} was not profiled at {job.max_power_w:g} W"
+            note = f"batch size {size} was not profiled at {job.max_power_w:g} W"
         else:
-            row["note"] = f"a run of batch size {size} missed the target"
-        rows.append(row)
-    return pl.DataFrame(rows, schema=schema_of(References))
+            note = f"a run of batch size {size} missed the target"
+        rows.append((policy, *(point or (None, None)), *spent, note))
+    return pl.DataFrame(rows, schema=schema_of(References), orient="row")
 
 
 def by_recurrence(history: pl.DataFrame, references: pl.DataFrame, /) -> pl.DataFrame:
@@ -276,7 +270,7 @@ def by_recurrence(history: pl.DataFrame, references: pl.DataFrame, /) -> pl.Data
         .agg(
             pl.len().cast(pl.Int64).alias("runs"),
             pl.col("batch_size", "power_limit_w").last(),
-            pl.col(_MEASURES).sum(),
+            pl.col(MEASURES).sum(),
         )
         .with_columns(
             cumulative_cost_j=pl.col("cost_j").cum_sum(),
@@ -305,7 +299,7 @@ def replication(
         "batch_sizes_tried": len({run.batch_size for run in runs}),
         "points_missing": int(job.gaps["points_missing"].sum()),
     }
-    for measure in _MEASURES:
+    for measure in MEASURES:
         row[measure] = sum(getattr(run, measure) for run in runs)
         mean = sum(getattr(run, measure) for run in ended) / last
         saved = measure.rsplit("_", 1)[0] + "_saved"

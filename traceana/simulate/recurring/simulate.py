@@ -17,6 +17,7 @@ from traceana.simulate.frames import over_seeds, read_result, read_seeds, with_i
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import JobTrace, read_job, read_table, read_tables
 from traceana.simulate.recurring.run import (
+    MEASURES,
     Flight,
     Submission,
     by_recurrence,
@@ -198,13 +199,21 @@ def read_jobs(
     datasets: str | Sequence[str] | None = None,
 ) -> Jobs:
     """Return the profiled jobs, of all or of some GPUs and data sets."""
-    jobs: Jobs = {}
-    for gpu, dataset in _profiled(tables.power_profiles, gpu=gpus, dataset=datasets):
-        try:
-            jobs[gpu, dataset] = read_job(tables, gpu=gpu, dataset=dataset)
-        except DataError as error:
-            jobs[gpu, dataset] = error
-    return jobs
+    jobs = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
+    for column, given in {"gpu": gpus, "dataset": datasets}.items():
+        names = [given] if isinstance(given, str) else given
+        if names is not None:
+            for name in names:
+                check_one_of(column, name, tables.power_profiles[column])
+            jobs = jobs.filter(pl.col(column).is_in(list(names)))
+    return {(gpu, dataset): _job_or_why_not(tables, gpu, dataset) for gpu, dataset in jobs.rows()}
+
+
+def _job_or_why_not(tables: TrainingTables, gpu: str, dataset: str) -> JobTrace | DataError:
+    try:
+        return read_job(tables, gpu=gpu, dataset=dataset)
+    except DataError as error:
+        return error
 
 
 def sweep_jobs(
@@ -238,18 +247,6 @@ def sweep_jobs(
         if progress is not None:
             progress(done / len(jobs))
     return declared(pl.DataFrame(rows, schema=schema_of(Sweep)), Sweep)
-
-
-def _profiled(power: pl.DataFrame, **wanted: str | Sequence[str] | None) -> list[tuple[str, str]]:
-    """Return the GPU and the data set of each profiled job, of all or of those wanted."""
-    jobs = power.select("gpu", "dataset").unique().sort("gpu", "dataset")
-    for column, given in wanted.items():
-        if given is not None:
-            names = [given] if isinstance(given, str) else list(given)
-            for name in names:
-                check_one_of(column, name, power[column])
-            jobs = jobs.filter(pl.col(column).is_in(names))
-    return jobs.rows()
 
 
 @returns(SweepSummary)
@@ -347,51 +344,44 @@ def simulate_recurring_groups(
     name, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     rows = read_table("recurring_jobs", recurring_jobs, times=("start_s", "end_s"))
-    jobs: dict[str, JobTrace] = {}
-    errors: dict[str, DataError] = {}
-    for dataset in rows["dataset"].unique().sort():
-        try:
-            jobs[dataset] = read_job(tables, gpu=gpu, dataset=dataset)
-        except DataError as error:
-            errors[dataset] = error
-    if errors and not jobs:
-        raise next(iter(errors.values()))
+    datasets = rows["dataset"].unique().sort().to_list()
+    jobs = {dataset: _job_or_why_not(tables, gpu, dataset) for dataset in datasets}
+    errors = [job for job in jobs.values() if isinstance(job, DataError)]
+    if errors and len(errors) == len(jobs):
+        raise errors[0]
     history: list[tuple[object, ...]] = []
     groups = []
     for (group,), members in rows.group_by("group", maintain_order=True):
-        datasets = members["dataset"].unique().sort().to_list()
-        if len(datasets) > 1:
-            raise DataError(f"group {group!s} has several data sets: {', '.join(datasets)}")
-        (dataset,) = datasets
-        key: dict[str, object] = {"group": group, "dataset": dataset}
+        dataset, *others = members["dataset"].unique().sort()
+        if others:
+            listed = ", ".join([dataset, *others])
+            raise DataError(f"group {group!s} has several data sets: {listed}")
         columns = members.select("start_s", "end_s", "runtime_ratio")
         submissions = [Submission(*each) for each in columns.iter_rows()]
+        row: dict[str, object] = {"group": group, "dataset": dataset}
         try:
-            if dataset in errors:
-                raise errors[dataset]
             job = jobs[dataset]
+            if isinstance(job, DataError):
+                raise job
             own_seed = (zlib.adler32(str(group).encode()) + rng - 1) % 2**32
             ended = recur_concurrently(job, maker, submissions, eta=eta, beta=beta, rng=own_seed)
         except DataError as error:
-            groups.append({**key, "note": str(error)})
+            groups.append({**row, "note": str(error)})
             continue
-        history += [(group, dataset, *_scaled(each)) for each in ended]
-        groups.append({**key, **_account(job, submissions, ended)})
+        groups.append(row | _account(job, submissions, ended))
+        history += [
+            (group, dataset, each.recurrence, *each.run[:6], each.concurrent, *each.submission)
+            for each in ended
+        ]
+    runs = pl.DataFrame(history, schema=schema_of(GroupRuns), orient="row")
     return RecurringGroupsResult(
         gpu=gpu,
         policy=name,
         eta=eta,
         beta=beta,
-        history=pl.DataFrame(history, schema=schema_of(GroupRuns), orient="row"),
+        history=runs.with_columns(pl.col(MEASURES) * pl.col("runtime_ratio")),
         groups=pl.DataFrame(groups, schema=schema_of(Groups)),
     )
-
-
-def _scaled(flight: Flight) -> tuple[object, ...]:
-    run, (start_s, end_s, ratio) = flight.run, flight.submission
-    energy_j, time_s, cost_j = (each * ratio for each in (run.energy_j, run.time_s, run.cost_j))
-    ran = (flight.recurrence, run.batch_size, run.power_limit_w, energy_j, time_s, cost_j)
-    return (*ran, run.reached, flight.concurrent, start_s, end_s, ratio)
 
 
 def _account(

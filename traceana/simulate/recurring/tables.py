@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import dataframely as dy
 import numpy as np
@@ -239,20 +239,13 @@ class RecurringResult(Result):
     eta: float
     beta: float
     rng: int | np.random.Generator
-    history: pl.DataFrame
-    recurrences: pl.DataFrame
-    references: pl.DataFrame
-    totals: pl.DataFrame
-    gaps: pl.DataFrame
+    history: Annotated[pl.DataFrame, Runs]
+    recurrences: Annotated[pl.DataFrame, Recurrences]
+    references: Annotated[pl.DataFrame, References]
+    totals: Annotated[pl.DataFrame, Totals]
+    gaps: Annotated[pl.DataFrame, Gaps]
     job: Any = field(repr=False)
 
-    tables: ClassVar = {
-        "history": Runs,
-        "recurrences": Recurrences,
-        "references": References,
-        "totals": Totals,
-        "gaps": Gaps,
-    }
     drawn_by: ClassVar[str] = "plot_recurring_choices"
 
     def summary(self) -> str:
@@ -317,10 +310,8 @@ class RecurringGroupsResult(Result):
     policy: str
     eta: float
     beta: float
-    history: pl.DataFrame
-    groups: pl.DataFrame
-
-    tables: ClassVar = {"history": GroupRuns, "groups": Groups}
+    history: Annotated[pl.DataFrame, GroupRuns]
+    groups: Annotated[pl.DataFrame, Groups]
 
     def by_dataset(self) -> pl.DataFrame:
         """Sum the groups of each data set, and of all (data set null) if there are several.
