@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.store import Manifest, open_store
+from traceana.store import open_store
 from traceana.store.store import LEDGER
 from traceana.tables.display import neutral
 
@@ -88,8 +88,13 @@ def export_tables(
             elif file_format == "csv":
                 neutral(frame).sink_csv(beside)
             else:
+                manifest = source.manifest(trace)
+                first_s = frame.select(pl.col("submit_s").min()).collect().item()
+                dated = manifest.absolute_times and first_s
+                start = f"; UnixStartTime: {first_s:.0f}\n" if dated else ""
+                title = " ".join(manifest.title.split())
                 with beside.open("wb") as stream:
-                    stream.write(_swf_header(source.manifest(trace), frame).encode())
+                    stream.write(f"; {title}\n{start}; Fields: {_SWF_FIELDS}\n".encode())
                     swf_jobs(frame).write_csv(stream, separator=" ", include_header=False)
             beside.replace(path)
         except (OSError, pl.exceptions.PolarsError) as error:
@@ -98,12 +103,6 @@ def export_tables(
             beside.unlink(missing_ok=True)
         written.append(path)
     return written
-
-
-def _swf_header(manifest: Manifest, jobs: pl.LazyFrame) -> str:
-    first_s = jobs.select(pl.col("submit_s").min()).collect().item()
-    start = f"; UnixStartTime: {first_s:.0f}\n" if manifest.absolute_times and first_s else ""
-    return f"; {' '.join(manifest.title.split())}\n{start}; Fields: {_SWF_FIELDS}\n"
 
 
 def swf_jobs(jobs: pl.LazyFrame, /) -> pl.DataFrame:

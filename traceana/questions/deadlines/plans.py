@@ -122,26 +122,21 @@ def _compare(published: pl.DataFrame, drawn: pl.DataFrame) -> Iterator[tuple[obj
         with catch_warnings(action="ignore", category=RuntimeWarning):  # not exact, for its size
             test = scipy.stats.ks_2samp(published[name].to_numpy(), drawn[name].to_numpy())
         yield name, *sizes, "KS distance", test.statistic, test.pvalue
-    yield _pairs(published, drawn)
+    clusters = published["cluster"].value_counts()
+    longest = clusters.sort("count", "cluster", descending=[True, False])["cluster"][0]
+    counts = [plans.filter(cluster=longest)["pair"].value_counts() for plans in (published, drawn)]
+    both = counts[0].join(counts[1], on="pair", how="full", coalesce=True).fill_null(0).sort("pair")
+    seen = both.select("count", "count_right").to_numpy()
+    w = p = None
+    if len(seen) > 1 and seen.sum(axis=0).all():
+        test = scipy.stats.chi2_contingency(seen, correction=False)
+        w, p = math.sqrt(test.statistic / seen.sum()), test.pvalue
+    yield "(model, batch size) in the longest file", *seen.sum(axis=0), "Cohen's w", w, p
     rates, drawn_rates = (rates_of(plans) for plans in (published, drawn))
     both = rates.join(drawn_rates, on=CELL, suffix="_drawn")
     off = (both["iterations_per_s_drawn"] / both["iterations_per_s"] - 1).abs().max()
     cells = rates.height, drawn_rates.height
     yield f"rate by ({', '.join(CELL)})", *cells, "largest relative difference", off, None
-
-
-def _pairs(published: pl.DataFrame, drawn: pl.DataFrame) -> tuple[object, ...]:
-    sizes = published["cluster"].value_counts().sort("count", "cluster", descending=[True, False])
-    longest = pl.col("cluster") == sizes["cluster"][0]
-    counts = [plans.filter(longest)["pair"].value_counts() for plans in (published, drawn)]
-    both = counts[0].join(counts[1], on="pair", how="full", coalesce=True).fill_null(0).sort("pair")
-    seen = both.select("count", "count_right").to_numpy()
-    name = "(model, batch size) in the longest file"
-    n, n_drawn = (int(total) for total in seen.sum(axis=0))
-    if len(seen) < 2 or not (n and n_drawn):
-        return name, n, n_drawn, "Cohen's w", None, None
-    test = scipy.stats.chi2_contingency(seen, correction=False)
-    return name, n, n_drawn, "Cohen's w", math.sqrt(test.statistic / seen.sum()), test.pvalue
 
 
 PLANS_NEEDS: Final = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -212,8 +212,16 @@ def build_groups(trace: Trace, /) -> Content:
             total=rows.tail(1).with_columns(dataset=pl.lit("All")) if several else None,
         ),
     ]
-    finding = _group_finding(rows.tail(1).row(0, named=True), gpu)
-    return Content(finding, tuple(blocks)).of(title)
+    row = rows.row(-1, named=True)
+    if (saved := row["energy_saved"]) is None:
+        return Content((), tuple(blocks)).of(title)
+    finding = (
+        f"{count(row['recurrences'])} jobs in {plural(row['groups'], 'recurring group')} "
+        f"that learn their batch size and power limit use {share(abs(saved))} "
+        f"{'less' if saved >= 0 else 'more'} energy than the default on {gpu} in the simulation, "
+        f"exploration included; {share(row['concurrent'])} of the runs overlap."
+    )
+    return Content((finding,), tuple(blocks)).of(title)
 
 
 def _draw_ratios(trace: Trace, ratios: pl.DataFrame, kind: str, what: str) -> Drawing:
@@ -253,19 +261,6 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
                 about = f"Distributions fitted to runtime ratios {stage}"
                 pictures.append(drawing("distribution-fit", fit, trace, key, about, **look))
     return pictures
-
-
-def _group_finding(row: dict[str, Any], gpu: str) -> tuple[str, ...]:
-    saved = row["energy_saved"]
-    if saved is None:
-        return ()
-    finding = (
-        f"{count(row['recurrences'])} jobs in {plural(row['groups'], 'recurring group')} "
-        f"that learn their batch size and power limit use {share(abs(saved))} "
-        f"{'less' if saved >= 0 else 'more'} energy than the default on {gpu} in the simulation, "
-        f"exploration included; {share(row['concurrent'])} of the runs overlap."
-    )
-    return (finding,)
 
 
 SECTION = Section(

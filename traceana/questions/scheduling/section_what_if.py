@@ -105,7 +105,16 @@ def _trace(trace: Trace) -> Content:
                 Text(_DEADLINES),
                 result_table(met, ScheduleGroups, caption=caption, columns=_MET, folded=True),
             ]
-            findings.append(_of_deadlines(trace, met))
+            n_deadlines = pl.col("n_deadlines")
+            weighted = (pl.col("fraction_met") * n_deadlines).sum() / n_deadlines.sum()
+            of = met.group_by("policy", maintain_order=True).agg(weighted).sort("fraction_met")
+            (best, most), (worst, least) = of.row(-1), of.row(0)
+            met_by = f"policy {best} meets {share(most)} of the deadlines, {worst} {share(least)}"
+            n = met.filter(policy=best)["n_deadlines"].sum()
+            generated = trace.manifest.tables["training_plans"].generated
+            drawn = "; the deadlines were drawn at random" * generated
+            finding = Finding(f"{met_by} (simulated{drawn}; n = {n:,}).", heading=met_by)
+            findings.append(finding)
     return Content(tuple(findings), tuple(blocks), lead=tuple(lead)).of(trace.label)
 
 
@@ -195,17 +204,6 @@ def _untold(trace: Trace, waits: pl.DataFrame, of: dict[str, float]) -> Finding 
         heading = "its jobs do not fill the GPUs, so waits have other causes"
         return Finding(text, heading=heading, certainty="cannot tell")
     return None
-
-
-def _of_deadlines(trace: Trace, met: pl.DataFrame) -> str:
-    weighted = (pl.col("fraction_met") * pl.col("n_deadlines")).sum() / pl.col("n_deadlines").sum()
-    of = met.group_by("policy", maintain_order=True).agg(weighted).sort("fraction_met")
-    (best, most), (worst, least) = of.row(-1), of.row(0)
-    n = met.filter(policy=best)["n_deadlines"].sum()
-    met_by = f"policy {best} meets {share(most)} of the deadlines, {worst} {share(least)}"
-    generated = trace.manifest.tables["training_plans"].generated
-    drawn = "; the deadlines were drawn at random" * generated
-    return Finding(f"{met_by} (simulated{drawn}; n = {n:,}).", heading=met_by)
 
 
 SECTION = Section(
