@@ -13,18 +13,12 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
+from traceana.simulate.batching import simulate
 from traceana.simulate.batching.controllers import (
     BatchController,
     Static,
     Uniform,
     read_controllers,
-)
-from traceana.simulate.batching.simulate import (
-    Course,
-    check_memory,
-    check_setting,
-    notes_of,
-    run_course,
 )
 from traceana.simulate.batching.tables import BatchingSummary, BatchingSweep
 from traceana.simulate.batching.workers import LEVELS, read_throughputs
@@ -120,8 +114,8 @@ def sweep_batching(
         if not values or len(set(values)) < len(values):
             raise DataError(f"{what} must be one or more distinct values; found {values}")
     for of_level in cores.values():
-        check_setting(global_batch, len(of_level), min_batch, max_batch, steps)
-        check_memory(steps, len(cores) * len(overheads_s), len(of_level))
+        simulate.check_setting(global_batch, len(of_level), min_batch, max_batch, steps)
+        simulate.check_memory(steps, len(cores) * len(overheads_s), len(of_level))
     setting: dict[str, Any] = {"global_batch": global_batch, "steps": steps}
     setting |= {"min_batch": min_batch, "max_batch": max_batch}
     rows: list[dict[str, Any]] = []
@@ -131,13 +125,13 @@ def sweep_batching(
         table = np.array([cores[level] for level, _, _ in keys], dtype=float)
         overhead = np.repeat([[a] for _, a, _ in keys], table.shape[1], axis=1)
         rate = samples_per_core_s * table / _noise(table, keys, noise_cv, steps)
-        run = partial(run_course, overhead, rate, **setting)
+        run = partial(simulate.run_course, overhead, rate, **setting)
         usual = run(Uniform())
         for number, (name, controller) in enumerate(by_name.items(), 1):
             decides = controller or Static(table)
             course = run(decides)
             of_run = _rows(course, usual, keys, cores, goal=global_batch * steps)
-            for row, note in zip(of_run, notes_of(decides, course), strict=True):
+            for row, note in zip(of_run, simulate.notes_of(decides, course), strict=True):
                 rows.append(row | {"noise_cv": float(noise_cv), "controller": name, "note": note})
             if progress is not None:
                 progress((done + number / len(by_name)) / len(blocks))
@@ -183,8 +177,8 @@ def _noise(
 
 
 def _rows(
-    course: Course,
-    usual: Course,
+    course: simulate.Course,
+    usual: simulate.Course,
     keys: Sequence[tuple[str, float, int | None]],
     cores: Mapping[str, Sequence[float]],
     *,

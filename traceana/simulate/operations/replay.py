@@ -12,17 +12,9 @@ from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
 from traceana.errors import DataError
-from traceana.simulate.operations import tables
+from traceana.simulate.operations import run, tables
 from traceana.simulate.operations.policies import GROUPINGS, AsMeasured, Ideal, Policy, as_policy
 from traceana.simulate.operations.read import MERGED
-from traceana.simulate.operations.run import (
-    Model,
-    Times,
-    prepare,
-    replay,
-    replay_ranks,
-    replay_recorded,
-)
 from traceana.store.frames import Names, as_names
 from traceana.tables.declare import declared, returns
 
@@ -83,10 +75,10 @@ def replay_operations(
     (array([6.]), array([5.]), 1.2)
     """
     policy = as_policy(ideal)  # before the rows are read
-    return replay_model(prepare(operations), policy)
+    return replay_model(run.prepare(operations), policy)
 
 
-def replay_model(model: Model, policy: Policy | None = None, /) -> tables.ReplayResult:
+def replay_model(model: run.Model, policy: Policy | None = None, /) -> tables.ReplayResult:
     """Return what :func:`replay_operations` does, of a job that is ready to be replayed."""
     chosen, operations = policy or Ideal(), model.operations
     own = list(model.own)
@@ -94,9 +86,9 @@ def replay_model(model: Model, policy: Policy | None = None, /) -> tables.Replay
         {
             "step": operations.steps,
             "measured_s": operations.end.max(axis=(0, 2)).astype(float),
-            "replayed_s": replay_recorded(model.graph, own, operations.start, operations.end),
-            "original_s": replay(model.graph, own),
-            "ideal_s": np.broadcast_to(replay(*chosen.plan(model)), model.shape[:1]),
+            "replayed_s": run.replay_recorded(model.graph, own, operations.start, operations.end),
+            "original_s": run.replay(model.graph, own),
+            "ideal_s": np.broadcast_to(run.replay(*chosen.plan(model)), model.shape[:1]),
         }
     )
     slowdown = pl.col("original_s") / pl.col("ideal_s")
@@ -106,7 +98,7 @@ def replay_model(model: Model, policy: Policy | None = None, /) -> tables.Replay
 SLOWEST_PERCENT: Final = 3
 """Percentage of workers, rounded up, that are the slowest."""
 
-Replays: TypeAlias = tuple[Times, Times]
+Replays: TypeAlias = tuple[run.Times, run.Times]
 """Step times if all is ideal but a group, and if the group is and all else as it was."""
 
 
@@ -153,10 +145,10 @@ def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
     names = as_names(by)
     if not names or len(set(names)) < len(names) or not set(names) <= set(GROUPINGS):
         raise DataError(f"by must be of {', '.join(GROUPINGS)}, each once; it is {by!r}")
-    return decompose(prepare(operations), names)
+    return decompose(run.prepare(operations), names)
 
 
-def decompose(model: Model, names: tuple[str, ...], /) -> pl.DataFrame:
+def decompose(model: run.Model, names: tuple[str, ...], /) -> pl.DataFrame:
     """Return what :func:`slowdown_by` does, of a job that is ready to be replayed."""
     original, ideal = model.step_times(list(model.own)), model.step_times(list(model.ideal))
     if set(names) == {"step"}:
@@ -188,7 +180,7 @@ def _shares(slowdown: float, added: float, removed: float, whole: float) -> dict
     }
 
 
-def _replays(model: Model, names: set[str]) -> list[tuple[dict[str, Any], Replays]]:
+def _replays(model: run.Model, names: set[str]) -> list[tuple[dict[str, Any], Replays]]:
     """Return the step times of each group, of the groupings other than the step."""
     operations = model.operations
     columns: dict[str, NDArray[Any]] = {}
@@ -214,14 +206,14 @@ def _replays(model: Model, names: set[str]) -> list[tuple[dict[str, Any], Replay
     return parts
 
 
-def _by_rank(model: Model, chosen: NDArray[np.bool_]) -> list[Replays]:
+def _by_rank(model: run.Model, chosen: NDArray[np.bool_]) -> list[Replays]:
     without, ideal = (model.mixed(np.full_like(chosen, each)) for each in (False, True))
     # the same object where durations agree, which is how the replay knows
     added = [a if group else b for group, a, b in zip(chosen, without, ideal, strict=True)]
     removed = [b if group else a for group, a, b in zip(chosen, without, ideal, strict=True)]
     both = (
-        replay_ranks(model.graph, ideal, added, model.shape),
-        replay_ranks(model.graph, without, removed, model.shape),
+        run.replay_ranks(model.graph, ideal, added, model.shape),
+        run.replay_ranks(model.graph, without, removed, model.shape),
     )
     return list(zip(*both, strict=True))
 
@@ -256,10 +248,10 @@ def worker_slowdown(operations: IntoFrame, /) -> tables.WorkerSlowdownResult:
     >>> traceana.worker_slowdown(operations).workers["worker"][0]
     '1-0'
     """
-    return slowest_workers(prepare(operations))
+    return slowest_workers(run.prepare(operations))
 
 
-def slowest_workers(model: Model, /) -> tables.WorkerSlowdownResult:
+def slowest_workers(model: run.Model, /) -> tables.WorkerSlowdownResult:
     """Return what :func:`worker_slowdown` does, of a job that is ready to be replayed."""
     operations = model.operations
     original, ideal = (float(model.step_times(list(d)).mean()) for d in (model.own, model.ideal))
@@ -289,7 +281,8 @@ def slowest_workers(model: Model, /) -> tables.WorkerSlowdownResult:
     rows: list[dict[str, Any]] = []
     for group, chosen in groups.items():
         removed, added = (
-            float(replay(*policy(**chosen).plan(model)).mean()) for policy in (Ideal, AsMeasured)
+            float(run.replay(*policy(**chosen).plan(model)).mean())
+            for policy in (Ideal, AsMeasured)
         )
         shares = _shares(1, added - ideal, original - removed, original - ideal)
         rows.append({"group": group, "t_removal_s": removed, "t_addition_s": added} | shares)
