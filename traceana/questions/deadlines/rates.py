@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from typing import Final
-from uuid import UUID
 
 import numpy as np
 import polars as pl
@@ -92,7 +91,8 @@ def _places(ids: set[str]) -> dict[str, int]:
     place = {}
     # the published ids are the first so many numbers, none left out
     for position in range(len(ids)):
-        name = str(UUID(int=generator.getrandbits(128)))
+        bits = f"{generator.getrandbits(128):032x}"
+        name = f"{bits[:8]}-{bits[8:12]}-{bits[12:16]}-{bits[16:20]}-{bits[20:]}"  # a UUID
         if name in ids:
             place[name] = position
     return place

@@ -267,6 +267,10 @@ def _fixed(batch_size: int, power_limit_w: float) -> Policies:
     return Unlearned(lambda: batch_size), Unlearned(lambda _: power_limit_w)
 
 
+def _default(job: JobTrace, *_: object) -> Policies:
+    return _fixed(job.default_batch_size, job.max_power_w)
+
+
 def _grid(job: JobTrace, *_: object) -> Policies:
     search = GridSearch(job)
     return search, Unlearned(search.limit)
@@ -285,7 +289,7 @@ POLICIES: Final[dict[str, PolicyMaker]] = {
     "zeus": _zeus,
     "zeus-no-pruning": partial(_zeus, prunes=False),
     "zeus-no-profiling": _no_profiling,
-    "default": lambda job, *_: _fixed(job.default_batch_size, job.max_power_w),
+    "default": _default,
     "grid": _grid,
     "oracle": _oracle,
 }
