@@ -38,7 +38,10 @@ def ingest(
     json: bool = False,
 ) -> None:
     """Read files into a store and count every row kept or rejected."""
-    _suit_polars()
+    # freed memory is kept longer; more threads do not help where stages work at once
+    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:10000")
+    if (os.cpu_count() or 1) < _STAGES:
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from traceana.ingesters import IngestError
     from traceana.ingesters import ingest as ingest_files
     from traceana.store import store_path
@@ -79,13 +82,6 @@ def ingest(
         _show(ledger, store_path(store))
     if failure:
         raise failure
-
-
-def _suit_polars() -> None:
-    """Keep freed memory longer; more threads do not help where stages work at once."""
-    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:10000")
-    if (os.cpu_count() or 1) < _STAGES:
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
 def _show(ledger: Ledger, store: Path) -> None:

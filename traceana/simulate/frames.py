@@ -34,6 +34,22 @@ def read_seeds(seeds: Iterable[int], /) -> list[int]:
     return numbers
 
 
+def read_clean(
+    frame: IntoFrame,
+    columns: Sequence[str],
+    what: str,
+    /,
+    *,
+    numbers: Sequence[str] = (),
+    roles: Mapping[str, str] | None = None,
+) -> pl.DataFrame:
+    """Return the columns of a frame of any engine; the message of an error names the table."""
+    try:
+        return collect(clean_columns(admit_columns(frame, columns, roles=roles), numbers))
+    except DataError as error:
+        raise DataError(f"{what}: {error}") from None
+
+
 def read_columns(
     frame: IntoFrame,
     kinds: Mapping[str, type[pl.DataType]],
@@ -50,11 +66,7 @@ def read_columns(
     message names the table.
     """
     numbers = [name for name, kind in kinds.items() if kind.is_numeric()]
-    try:
-        lazy = clean_columns(admit_columns(frame, list(kinds), roles=roles), numbers)
-        table = collect(lazy)
-    except DataError as error:
-        raise DataError(f"{what}: {error}") from None
+    table = read_clean(frame, list(kinds), what, numbers=numbers, roles=roles)
     for name in numbers:
         if (table[name].is_infinite() | (table[name].abs() > LARGEST)).any():
             raise DataError(f"{what}: column {name} must be finite, {LARGEST:g} at most")

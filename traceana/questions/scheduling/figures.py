@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 from matplotlib.axes import Axes
@@ -54,52 +54,32 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         raise DataError("plot_deadlines_met has nothing to draw: no job has a deadline")
     names = natural_order(table["group"].unique())
     policies = table["policy"].unique(maintain_order=True).to_list()
-    if len(names) > _MOST_BARRED:
-        return _mark_deadlines_met(table, names, policies, ax)
-    ax = start_axes(ax, height_in=0.7 + 0.13 * len(names) * len(policies))
-    width = 0.8 / len(policies)
+    barred = len(names) <= _MOST_BARRED
+    tall = 0.7 + 0.13 * len(names) * len(policies) if barred else 1.0 + 0.3 * len(names)
+    ax = start_axes(ax, height_in=tall)
+    width = (0.8 if barred else 0.7) / len(policies)
     for nth, policy in enumerate(policies):
         rows = table.filter(policy=policy)
-        at = [names.index(name) + width * (nth + 0.5) - 0.4 for name in rows["group"]]
-        bars = ax.barh(
-            at, 100 * rows["fraction_met"], width, color=color_of(nth), label=name_group([policy])
-        )
-        ax.bar_label(
-            bars,
-            [f"{policy} {share(met)}" for met in rows["fraction_met"]],
-            padding=2,
-            fontsize=small_size() - 1,
-        )
-    name_rows(ax, names)
-    ax.set_xlim(0, 130)  # room for the names
-    ax.set_xticks(range(0, 101, 25))
-    ax.xaxis.set_major_formatter(Percent(100))
+        look: dict[str, Any] = {"color": color_of(nth), "label": name_group([policy])}
+        at = [names.index(name) + width * (nth + 0.5 - len(policies) / 2) for name in rows["group"]]
+        if barred:
+            bars = ax.barh(at, 100 * rows["fraction_met"], width, **look)
+            texts = [f"{policy} {share(met)}" for met in rows["fraction_met"]]
+            ax.bar_label(bars, texts, padding=2, fontsize=small_size() - 1)
+        else:
+            look |= {"marker": _MARKERS[nth % len(_MARKERS)], "gid": policy}
+            ax.scatter(rows["fraction_met"], at, s=14, linewidths=0, **look)
     ax.set_xlabel("Deadlines met")
-    return ax
-
-
-def _mark_deadlines_met(
-    table: pl.DataFrame, names: list[str], policies: list[str], ax: Axes | None
-) -> Axes:
-    ax = start_axes(ax, height_in=1.0 + 0.3 * len(names))
-    for nth, policy in enumerate(policies):
-        rows = table.filter(policy=policy)
-        shift = 0.7 * ((nth + 0.5) / len(policies) - 0.5)
-        ax.scatter(
-            rows["fraction_met"],
-            [names.index(name) + shift for name in rows["group"]],
-            s=14,
-            color=color_of(nth),
-            marker=_MARKERS[nth % len(_MARKERS)],
-            linewidths=0,
-            label=name_group([policy]),
-            gid=policy,
-        )
-    name_rows(ax, names, below=0.6)
-    ax.set_xlim(0, end_of_percent(table["fraction_met"]))
-    ax.xaxis.set_major_formatter(Percent())
-    ax.set_xlabel("Deadlines met")
-    legend_above(ax, ncols=3, handletextpad=0.1)
+    if barred:
+        name_rows(ax, names)
+        ax.set_xlim(0, 130)  # room for the names
+        ax.set_xticks(range(0, 101, 25))
+        ax.xaxis.set_major_formatter(Percent(100))
+    else:
+        name_rows(ax, names, below=0.6)
+        ax.set_xlim(0, end_of_percent(table["fraction_met"]))
+        ax.xaxis.set_major_formatter(Percent())
+        legend_above(ax, ncols=3, handletextpad=0.1)
     return ax
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -245,7 +246,13 @@ def replay_batching(
     for job in recorded:
         of_job = found.filter(job_id=job.job_id)
         runs = with_and_without(job, of_job)
-        courses = _run(runs, chosen, batch)
+        ticks, number, n_workers = runs.shape
+        setting = {"global_batch": batch * n_workers, "steps": ticks}
+        check_setting(batch * n_workers, n_workers, 1, np.inf, ticks)
+        check_memory(ticks, number, n_workers)
+        run = partial(run_course, np.zeros((number, n_workers)), batch / runs, **setting)
+        every = {"uniform": Uniform(), "oracle": Oracle(), **chosen}
+        courses = {name: run(controller) for name, controller in every.items()}
         for name, controller in chosen.items():
             course, key = courses[name], {"job_id": job.job_id, "controller": name}
             (note, *_) = notes_of(controller, course)
@@ -276,19 +283,6 @@ def replay_batching(
         pl.DataFrame(rows, schema=schema_of(ReplayEpisodes)),
         within,
     )
-
-
-def _run(runs: Floats, chosen: Mapping[str, BatchController], batch: int) -> dict[str, Course]:
-    """Run (ticks, runs, workers) of times under each controller, uniform and oracle included."""
-    ticks, number, workers = runs.shape
-    check_setting(batch * workers, workers, 1, np.inf, ticks)
-    check_memory(ticks, number, workers)
-    overhead, setting = np.zeros((number, workers)), {"global_batch": batch * workers}
-    every: dict[str, BatchController] = {"uniform": Uniform(), "oracle": Oracle(), **chosen}
-    return {
-        name: run_course(overhead, batch / runs, controller, steps=ticks, **setting)
-        for name, controller in every.items()
-    }
 
 
 def _job_row(job: RecordedJob, course: Course, courses: dict[str, Course]) -> dict[str, Any]:

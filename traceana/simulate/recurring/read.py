@@ -23,8 +23,8 @@ from traceana.schema.training_tables import (
     target_of,
     trained_profiles,
 )
+from traceana.simulate.frames import read_clean
 from traceana.stats.arguments import as_generator, is_number
-from traceana.store.frames import admit_columns, clean_columns, collect
 
 
 class Epoch(NamedTuple):
@@ -148,11 +148,7 @@ def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -
 def read_table(name: str, frame: IntoFrame, /, *, times: Sequence[str] = ()) -> pl.DataFrame:
     """Read a table in its order and check it against its declaration; datetimes become seconds."""
     categories = pl.selectors.categorical() | pl.selectors.enum()
-    columns = get_table(name).column_names()
-    try:
-        rows = collect(clean_columns(admit_columns(frame, columns), times))
-    except DataError as error:
-        raise DataError(f"{name}: {error}") from None
+    rows = read_clean(frame, get_table(name).column_names(), name, numbers=times)
     return check_rows(name, rows.cast({categories: pl.String}))
 
 
