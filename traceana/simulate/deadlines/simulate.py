@@ -38,20 +38,13 @@ Draw: TypeAlias = Callable[[np.random.Generator, int], "Floats"]
 """Draws n numbers."""
 
 
-def _loguniform(generator: np.random.Generator, low: float, high: float, n: int) -> Floats:
-    return np.exp(generator.uniform(np.log(low), np.log(high), size=n))
-
-
-def _triangular(generator: np.random.Generator, low: float, high: float, n: int) -> Floats:
-    if low == high:  # numpy refuses it
-        return generator.uniform(low, high, size=n)
-    return generator.triangular(low, (low + high) / 2, high, size=n)
-
-
 DISTRIBUTIONS: Final[dict[str, Callable[..., Floats]]] = {
     "uniform": np.random.Generator.uniform,
-    "loguniform": _loguniform,
-    "triangular": _triangular,
+    "loguniform": lambda rng, low, high, n: np.exp(rng.uniform(np.log(low), np.log(high), n)),
+    # numpy refuses a triangle without a width
+    "triangular": lambda rng, low, high, n: (
+        rng.triangular(low, (low + high) / 2, high, n) if low < high else rng.uniform(low, high, n)
+    ),
 }
 """Distributions of the tightness between two ends; the triangle has its mode in the middle."""
 
