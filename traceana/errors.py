@@ -6,6 +6,7 @@ and the remedy. The command line prints it to standard error and exits with 2.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib.metadata import version
@@ -15,6 +16,8 @@ from typing import Final
 
 _LONGEST: Final = 1000  # characters of a line
 _LONGEST_REASON: Final = 300
+_FOLDERS: Final = re.compile(r"""(?<![\w.])(?:[A-Za-z]:)?[\\/](?=\S)(?:[^\\/'":]+[\\/])+""")
+"""Of an absolute path, all but its last name."""
 
 
 def did_you_mean(name: str, words: Iterable[str], /, *, shown: Callable[[str], str] = str) -> str:
@@ -53,12 +56,23 @@ def ask_for_report(name: str, error: BaseException, /) -> str:
     *_, at = frames = extract_tb(error.__traceback__)
     own = [one for one in frames if Path(__file__).parent in Path(one.filename).parents]
     places = dict.fromkeys(f"{Path(one.filename).name}:{one.lineno}" for one in (at, *own[:-4:-1]))
-    # the text of an error of the operating system has a path of this machine
-    reason = getattr(error, "strerror", None) or (str(error).splitlines() or [""])[0]
     return (
         f"Please report it with these words: traceana {version('traceana')}, {name}, "
-        f"{type(error).__name__} in {' from '.join(places)}: {reason[:_LONGEST_REASON]}"
+        f"{type(error).__name__} in {' from '.join(places)}: {reason_of(error)}"
     )
+
+
+def reason_of(error: BaseException, /) -> str:
+    """Return the first line of an error's text, without folders of this machine.
+
+    Examples
+    --------
+    >>> from traceana.errors import reason_of
+    >>> reason_of(ValueError("/home/ann/jobs.parquet: no table"))
+    'jobs.parquet: no table'
+    """
+    text = getattr(error, "strerror", None) or (str(error).splitlines() or [""])[0]
+    return _FOLDERS.sub("", text)[:_LONGEST_REASON]
 
 
 class TraceanaError(Exception):

@@ -347,6 +347,20 @@ def test_words_for_a_bug_report_have_no_path() -> None:
     assert ask_for_report("x", error.value).endswith(": No such file or directory")
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("os error 2: /home/ann b/x y/jobs.parquet", "os error 2: jobs.parquet"),
+        (r"'C:\Users\ann\jobs.csv' is no table", "'jobs.csv' is no table"),
+        ("3/4 of a / b / c", "3/4 of a / b / c"),
+    ],
+)
+def test_words_for_a_bug_report_have_no_folder(said: str, told: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)) as error:
+        raise ValueError(said)
+    assert ask_for_report("x", error.value).endswith(f": {told}")
+
+
 @pytest.mark.skipif(not Path("/dev/null").exists(), reason="needs /dev/null")
 def test_a_device_in_the_place_of_a_file_of_a_store_is_not_read(store: Path) -> None:
     manifest = store / TRACE / "manifest.json"

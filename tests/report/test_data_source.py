@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import polars as pl
 import pytest
@@ -215,6 +215,25 @@ def test_a_fault_in_a_table_costs_that_table_alone(
     assert f"table {name}, ZeroDivisionError in test_data_source.py:" in made.failed
     assert made.findings == ("A finding",)
     assert made.blocks == (Text("A table: not shown: division by zero."), Text("after"))
+
+
+def test_a_fault_names_no_folder(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(*_: object, **__: object) -> NoReturn:
+        raise FileNotFoundError("no such file: /home/ann/data/jobs.parquet\n/home/ann")
+
+    figure = next(iter(figures()))
+    monkeypatch.setattr(blocks, "cells_of", lose)
+    monkeypatch.setitem(registry._ENTRIES, figure, FigureEntry(lose, "", ""))
+    parts = (
+        blocks.result_table(pl.DataFrame({"a": [1]}), None, caption="A table"),
+        Gallery((Drawing(figure, None, None, "key", "A figure"),)),
+    )
+    made = draw_content(Content((), parts), open_context(find_data_source(store.path)))
+    assert made.blocks == (
+        Text("A table: not shown: no such file: jobs.parquet."),
+        Text("A figure: not drawn: no such file: jobs.parquet."),
+    )
+    assert "ann" not in made.failed
 
 
 def test_a_failed_section_is_in_the_exit_status(

@@ -20,7 +20,7 @@ from typing import Final
 import polars as pl
 from polars.exceptions import PanicException
 
-from traceana.errors import DataError, StoreError, TraceanaError, ask_for_report
+from traceana.errors import DataError, StoreError, TraceanaError, ask_for_report, reason_of
 from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Table, Text
 from traceana.page.section import Context, Section, sections
 from traceana.report.arrange import content_of
@@ -172,7 +172,7 @@ def draw_content(content: Content, context: Context, /) -> Content:
         if isinstance(block, Table) and block.fault:
             name, error = block.fault
             faults.append(_fault(f"Table {name}", f"table {name}", error))
-            yield Text(f"{block.caption}: not shown: {error}.")
+            yield Text(f"{block.caption}: not shown: {reason_of(error)}.")
             return
         if not isinstance(block, Gallery):
             yield block
@@ -187,7 +187,7 @@ def draw_content(content: Content, context: Context, /) -> Content:
             except (StoreError, MemoryError):
                 raise
             except (Exception, PanicException) as error:  # noqa: BLE001  as in a section
-                yield Text(f"{picture.about}: not drawn: {error}.")
+                yield Text(f"{picture.about}: not drawn: {reason_of(error)}.")
                 cause = error.__cause__ if isinstance(error, DataError) else error
                 if cause is not None:
                     faults.append(
