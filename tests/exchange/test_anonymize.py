@@ -272,6 +272,8 @@ def test_values_of_few_rows_are_left_out_and_hidden_among_others(tmp_path: Path)
             "gpu_type": ["A100"] * 30 + ["T4"] * 9 + ["rare"],  # 4 of the T4 hide it
             "queue": ["a"] * 31 + ["b"] * 8 + ["c"],  # with 4 fewer, b itself would be rare
             "account": ["x"] * 40,
+            "gpus": [0.0] * 25 + [8.0] * 13 + [64.0, 512.0],
+            "runtime_s": [float(n) for n in range(40)],
             "status": ["completed"] * 39 + ["failed"],
         }
     )
@@ -283,6 +285,8 @@ def test_values_of_few_rows_are_left_out_and_hidden_among_others(tmp_path: Path)
     assert dict(found["gpu_type"].value_counts().rows()) == {"A100": 30, "T4": 5, None: 5}
     assert found["queue"].null_count() == 9
     assert found["account"].null_count() == 0
+    assert dict(found["gpus"].value_counts().rows()) == {0.0: 25, 8.0: 10, None: 5}
+    assert found["runtime_s"].null_count() == 0
     assert found["status"].to_list() == jobs["status"].to_list()
     assert left.filter(pl.col("column").is_in(["user", "gpu_type"]))["single"].to_list() == [0, 0]
 

@@ -31,6 +31,8 @@ _RANK: Final = r"(?i)^(worker|rank)?[ _-]?\d{1,6}$"
 _HOST_LISTS: Final = ("NodeList", "node", "host")  # kept columns; separated by commas
 _NAMING: Final = ("user", "group", "account", "machine_id", "host")
 """Columns whose values a label may repeat, such as a class of faults that begins with a host."""
+_GROUPING: Final = ("gpus",)
+"""Columns of numbers that results group by."""
 _NAME: Final = r"[^\d\W_]"  # with a letter: not the numbers of an exit code
 _SHORTEST_NAME: Final = 3
 _LETTERS: Final = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
@@ -95,7 +97,7 @@ def anonymize(
         Number of seconds to whose multiples times and runtimes are rounded down; None: no rounding.
     min_group
         Smallest number of rows with the same value, or with none: rarer users, queues, GPU types,
-        machines and other text become null; keys and the status stay.
+        machines, other text and numbers of GPUs become null; keys and the status stay.
 
     Returns
     -------
@@ -184,19 +186,25 @@ class _Rows:
         return names
 
     def _without_rare(self, stored: pl.LazyFrame, table: str) -> list[pl.Expr]:
-        """Return text columns but keys and the status; rare values, together enough, are null."""
+        """Return columns that rows are grouped by; rare values, together enough, are null.
+
+        These are text, but keys and the status, and the number of GPUs.
+        """
         fixed = {"status"} | {
             name
             for name, column in TABLES[table].columns().items()
             if column.primary_key or not column.nullable
         }
-        text = stored.select(pl.col(pl.String)).collect_schema().names()
+        types = stored.collect_schema()
         common: list[pl.Expr] = []
-        for name in [name for name in text if self._min_group > 1 and name not in fixed]:
+        for name, dtype in types.items() if self._min_group > 1 else ():
+            if name in fixed or (dtype != pl.String and name not in _GROUPING):
+                continue
             counts = dict(stored.group_by(name).len().collect(engine="streaming").iter_rows())
             kept, among, hidden = _common(counts, self._min_group)
-            is_hidden = (pl.col(name) == among) & ((pl.col(name) == among).cum_sum() <= hidden)
-            known = pl.col(name).is_in(pl.Series(kept, dtype=pl.String).implode())
+            is_among = pl.col(name).eq_missing(among)
+            is_hidden = is_among & (is_among.cum_sum() <= hidden)
+            known = pl.col(name).is_in(pl.Series(kept, dtype=dtype).implode())
             common.append(pl.when(known & ~is_hidden).then(name))
         return common
 
@@ -265,12 +273,12 @@ def _mapped(words: pl.Series, change: Callable[[str], str]) -> pl.Series:
     return words.replace_strict(table, [*map(change, table)], return_dtype=pl.String)
 
 
-def _common(counts: dict[str | None, int], least: int) -> tuple[list[str], str, int]:
+def _common(counts: dict[Any, int], least: int) -> tuple[list[Any], Any, int]:
     """Return the values that stay, and one with the number of its rows that hide rare ones."""
     missing = counts.pop(None, 0)
-    kept = sorted((rows, value) for value, rows in counts.items() if rows >= least and value)
+    kept = sorted((rows, value) for value, rows in counts.items() if rows >= least and value != "")
     lacking = least - missing - sum(counts.values()) + sum(rows for rows, _ in kept)
-    among = ""
+    among = None
     if kept and 0 < lacking < least:
         rows, among = kept[0]
         if rows - lacking < least:
