@@ -15,6 +15,7 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import polars as pl
 import pyarrow as pa
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
-from tests.ingesters.conftest import itp_archive, worker_rows
+from tests.ingesters.conftest import itp_archive, tar_gz, worker_rows
 from traceana.catalog import get_trace
 from traceana.errors import DataError, SourceError
 from traceana.ingesters import IngestError, build, files, ingest, propose, propose_mapping
@@ -521,6 +522,31 @@ def test_ids_that_repeat_are_counted_without_keeping_each(
     text = propose_mapping(tmp_path / "a.csv")
     assert "5,998 of 6,000 rows repeat a job_id" in text
     assert sum(kept) == 2
+
+
+@pytest.mark.parametrize("packed", ["logs.zip", "logs.tar.gz"])
+def test_an_archive_of_very_many_logs_is_to_be_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str
+) -> None:
+    monkeypatch.setattr(files, "_MOST_LOGS", 3)
+    for count in (3, 4):
+        members = {f"{number}.csv": f"job_id\nj{number}\n".encode() for number in range(count)}
+        if packed.endswith("zip"):
+            with ZipFile(tmp_path / packed, "w") as archive:
+                for name, content in members.items():
+                    archive.writestr(name, content)
+        else:
+            tar_gz(tmp_path / packed, members)
+        given: dict[str, Any] = {
+            "mapping": '[trace]\n[jobs]\njob_id = "job_id"\n',
+            "store": tmp_path / "store",
+        }
+        if count == 3:
+            (entry,) = ingest(tmp_path / packed, trace="m", **given).entries
+            assert entry.rows_kept == 3
+            continue
+        with pytest.raises(IngestError, match=r"more than 3 logs; unpack it, name the"):
+            ingest(tmp_path / packed, trace="n", **given)
 
 
 @pytest.mark.parametrize(

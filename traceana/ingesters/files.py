@@ -40,6 +40,7 @@ _LARGE: Final = 1 << 20
 _LONGEST_HEADER: Final = 1 << 20
 _PADDING: Final = 2 * tarfile.BLOCKSIZE + tarfile.RECORDSIZE
 _MOST_MEMBERS: Final = 100_000
+_MOST_LOGS: Final = 1000
 _PACKED: Final = (ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA)
 _POINTERS: Final = (b"version https://git-lfs.github.com/spec/", b"/annex/objects/")
 
@@ -452,6 +453,7 @@ def _list_archive(
     paths: tuple[Path, ...], listing: Listing, suffixes: tuple[str, ...], *, to_end: bool
 ) -> None:
     seen: set[str] = set()
+    before = len(listing.csvs)
     with open_archive(paths) as members:
         for member in members:
             path = PurePosixPath(member.name)
@@ -473,6 +475,10 @@ def _list_archive(
             with member.open() as stream:
                 head = _first_line(stream)
             listing.csvs.append(CsvFile(name, paths, member.name, marked, head))
+            if len(listing.csvs) - before > _MOST_LOGS:  # each is read from the archive's start
+                raise SourceError(
+                    f"{where_of(paths)}: more than {_MOST_LOGS:,} logs; unpack it, name the folder"
+                )
             if not to_end and len(seen) == 1 and _seems_last(member, paths):
                 return  # it is decompressed once, when its rows are read
 
