@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from traceana.page.finding import Finding
@@ -274,20 +275,23 @@ def result_table(
     """Return a frame as a table of the page, formatted as declared.
 
     `columns`, `headings` and `null` are those of :func:`traceana.tables.display.cells_of`, `total`
-    a last row. A note of all rows is in the caption; columns without a value are left out, and
-    quantiles beyond 1 - 1/n are null.
+    a last row. A null group, in a column before the declared ones, is "not stated". A note of all
+    rows is in the caption; columns without a value are left out, and quantiles beyond 1 - 1/n are
+    null.
     """
     frame = without_far_quantiles(frame)
+    by = takewhile(lambda name: table and name not in table.columns(), frame.columns)
+    null = {**dict.fromkeys(by, "not stated"), **(null or {})}
     shown = [
         name
         for name in (frame.columns if columns is None else columns)
-        if frame.is_empty() or name in (null or {}) or _has_values(frame, name)
+        if frame.is_empty() or name in null or _has_values(frame, name)
     ]
     if "note" in shown and frame.height > 1 and frame["note"].n_unique() == 1:
         shown.remove("note")
         caption = f"{caption.rstrip('.')}. Note: {frame['note'][0]}"
-    nulls = {"note": "", **(null or {})}
-    options: dict[str, Any] = {"columns": shown, "headings": headings or {}, "null": nulls}
+    options: dict[str, Any] = {"columns": shown, "headings": headings or {}}
+    options["null"] = {"note": "", **null}
     try:
         cells = cells_of(frame, table, **options)
         last = () if total is None else cells_of(total, table, **options).rows[0]

@@ -149,7 +149,7 @@ def _compare(replays: Sequence[tuple[Trace, tables.BatchingReplay]]) -> list[Blo
             tables.ReplayJobs, {f"{value}_{each}": value for value in values for each in names}
         ),
         columns=[*index[len(frames) < 2 :], *headings],
-        headings={"trace": "Trace"} | headings,
+        headings=headings,
         caption="Speedup over uniform batch sizes of recorded jobs (simulated). Of possible: "
         f"saving of the proportional controller relative to the oracle's. {titles}",
     )

@@ -67,8 +67,7 @@ def _side_by_side(answered: pl.DataFrame) -> Table:
     """Return one row per trace, and one column per measure."""
     rows: dict[str, dict[str, str]] = {}
     for row in answered.drop_nulls("estimate").rows(named=True):
-        interval = _interval(row)
-        cell = f"{_written(row, row['estimate'])} ({interval}{_counted(row)})"
+        cell = f"{_written(row, row['estimate'])} ({_interval(row)}{_counted(row)})"
         rows.setdefault(row["trace"], {})[row["measure"]] = cell
     measures = answered["measure"].unique(maintain_order=True).to_list()
     return result_table(

@@ -245,8 +245,7 @@ def runtime_correlations(
     rows: Any = lazy.filter(counted).select(*used, outcome)
     options: dict[str, Any] = {"method": method, "level": level, "adjust": adjust, "rng": rng}
     options |= {"confidence": confidence, "resamples": resamples, "cluster": clusters}
-    by_outcome = (*keys, "outcome")
-    correlations = correlate(rows.to_native(), names, runtime, by=by_outcome, **options)
+    correlations = correlate(rows.to_native(), names, runtime, by=(*keys, "outcome"), **options)
     named = pl.when("outcome").then(pl.lit("success")).otherwise(pl.lit("failure"))
     table = correlations.table.with_columns(outcome=named)
     return replace(correlations, table=beside(table, excluded, keys))

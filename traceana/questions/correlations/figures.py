@@ -70,8 +70,7 @@ def plot_correlations(
             low, high = row["ci_low"], row["ci_high"]
             certain = low is not None and high is not None
             if certain:
-                gid = f"interval-{place:g}"
-                ax.hlines(place, low, high, color=color, linewidth=1.2, gid=gid)
+                ax.hlines(place, low, high, color=color, linewidth=1.2, gid=f"interval-{place:g}")
             dot |= {"facecolors": color if certain else shade(ax, 0), "edgecolors": color}
             ax.scatter(row["r"], place, gid=f"dot-{place:g}", **dot)
             ax.annotate(f"n = {row['n']:,}", (1.02, place), color=color, **beside)

@@ -146,8 +146,7 @@ def joint_counts(
         .otherwise(nw.lit(-1.0))
         for axis, value in values.items()
     }
-    numbered = rows.select(*keys, **bin_of)
-    counts = reduce_frame(numbered, (*keys, "x bin", "y bin"), n=nw.len())
+    counts = reduce_frame(rows.select(*keys, **bin_of), (*keys, "x bin", "y bin"), n=nw.len())
     edges: dict[str, pl.Expr] = {}
     for axis, (first, width) in scales.items():
         number = pl.col(f"{axis} bin")

@@ -248,25 +248,12 @@ def failure_odds(
     check_confidence(confidence)
     columns = (*keys, *within, *(() if cluster is None else (cluster,)))
     counts = count_failures(frame, columns, status=status, success=success, failure=failure)
+    of = stratum = np.zeros(counts.height, dtype=np.int64)
     if cluster is not None:
         refuse_missing(counts[cluster], counts["n"])
-    odds = _compare(counts, keys, within, cluster, confidence=confidence)
-    return declared(odds, FailureOdds, by=(*keys, *(f"{key}_reference" for key in keys)))
-
-
-def _compare(
-    counts: pl.DataFrame,
-    keys: tuple[str, ...],
-    within: tuple[str, ...],
-    cluster: str | None,
-    *,
-    confidence: float,
-) -> pl.DataFrame:
     group, labels = group_codes(counts, keys)
-    stratum = np.zeros(counts.height, dtype=np.int64)
     if within:
         stratum = counts.select(pl.struct(within).rank("dense") - 1).to_series().to_numpy()
-    of = np.zeros(counts.height, dtype=np.int64)
     if cluster is not None:
         of = cluster_codes(counts[cluster])
     # cell x stratum x group x (failures, successes)
@@ -306,7 +293,8 @@ def _compare(
         rows.append(row)
     beside = labels[[reference] * len(others)].rename(lambda name: f"{name}_reference")
     numbers = pl.DataFrame(rows, schema_overrides={"note": pl.String}).fill_nan(None)
-    return labels[others].hstack(beside).hstack(numbers)
+    odds = labels[others].hstack(beside).hstack(numbers)
+    return declared(odds, FailureOdds, by=(*keys, *beside.columns))
 
 
 def _why(crude: float, pooled: float, n_strata: int, fewest: int) -> str | None:

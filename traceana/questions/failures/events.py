@@ -103,8 +103,7 @@ def estimate_incidence(
     times = counts.filter(with_time).with_columns(n_censored=censored)
     horizon_s = default_horizon(times, keys, horizon_s)
     pairs = zip(_split(times, keys), _split(parts.filter(with_time), keys), strict=True)
-    estimated = [_estimate(*pair, events, cluster, horizon_s) for pair in pairs]
-    times = pl.concat(estimated)
+    times = pl.concat([_estimate(*pair, events, cluster, horizon_s) for pair in pairs])
     if cluster is not None:
         effective = times.group_by(keys).agg(effective=pl.first("df").fill_nan(-1) + 1)
         groups = beside(groups, effective, keys)

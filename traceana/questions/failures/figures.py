@@ -198,8 +198,7 @@ def plot_runtime_by(
 
 def describe_runtime_by(result: pl.DataFrame) -> str:
     """Return a sentence on the result for the caption."""
-    below = (result["ci_low"] < 0).sum()
-    cut = " Intervals clipped at the left extend below 0." if below else ""
+    cut = " Intervals clipped at the left extend below 0." if (result["ci_low"] < 0).sum() else ""
     return f"{plural(result.height, 'group')}, n = {result['n'].sum():,} runtimes.{cut}"
 
 
@@ -261,8 +260,7 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
 def describe_runtime_ratio(result: pl.DataFrame) -> str:
     """Return a sentence on the result for the caption."""
     table = result.filter(pl.col("p95") > 0)
-    reaches_0 = (table["p05"] == 0).any()
-    cut = " Bars clipped at the left reach 0." if reaches_0 else ""
+    cut = " Bars clipped at the left reach 0." if (table["p05"] == 0).any() else ""
     sizes = " to ".join(f"{n:,}" for n in dict.fromkeys((min(table["n"]), max(table["n"]))))
     return f"{plural(table.height, 'group')} of {sizes} runtimes.{cut}"
 

@@ -402,7 +402,24 @@ def compare_runtimes(
     groups = beside(reduce_frame(rows, keys, rows=pl.len()), groups, keys)
     groups = groups.with_columns(pl.col("n").fill_null(0))
     old = method == "mann-whitney"
-    pairs = _pairs(codes, of, placed, labels, old, adjust=adjust, confidence=confidence)
+    first, second = np.array([*combinations(range(labels.height), 2)]).T
+    compared = [
+        superiority(codes, placed, of, a, b, confidence=confidence, mann_whitney=old)
+        for a, b in zip(first, second, strict=True)
+    ]
+    n, chance = np.bincount(codes), pl.col("superiority")
+    others = labels[second].rename(lambda name: f"{name}_b").hstack(pl.DataFrame(compared))
+    pairs = labels[first].rename(lambda name: f"{name}_a").hstack(others)
+    pairs = pairs.with_columns(n_a=n[first], n_b=n[second], cliffs_delta=2 * chance - 1)
+    note = (
+        pl.when(pl.col("pvalue").is_null())
+        .then(pl.lit("all runtimes are equal, or they belong to one cluster"))
+        .when(pl.col("ci_low").is_null() & chance.is_in([0.0, 1.0]))
+        .then(pl.lit("no interval: all runtimes of one group are longer"))
+        .when(pl.col("ci_low").is_null())
+        .then(pl.lit("no interval: a group has too few rows or one cluster"))
+    )
+    pairs = with_adjusted(pairs.fill_nan(None), method=adjust).with_columns(note=note)
     test = _test(value, codes, of, placed, confidence=confidence, old=old)
     if pairs.height == 1 and not old:
         test = test.with_columns(pvalue=pairs["pvalue"])
@@ -433,8 +450,7 @@ def _test(
     if np.isnan(test.pvalue) or np.isnan(test.ci_low):
         note = "null if runtimes do not vary within groups, or between clusters"
         if cluster is not None:
-            effective = effective_clusters(np.ones(len(value)), cluster)
-            note = too_few_clusters(effective) or note
+            note = too_few_clusters(effective_clusters(np.ones(len(value)), cluster)) or note
     row |= test._asdict() | {
         "n_effective": len(value) / (1 if cluster is None else test.design_effect),
         "epsilon_squared": test.effect,
@@ -464,38 +480,3 @@ def _groups(
             }
         )
     return pl.DataFrame(rows).fill_nan(None)
-
-
-def _pairs(
-    group: Integers,
-    cluster: Integers | None,
-    placed: Floats,
-    labels: pl.DataFrame,
-    old: bool,
-    *,
-    adjust: str,
-    confidence: float,
-) -> pl.DataFrame:
-    pairs = list(combinations(range(labels.height), 2))
-    compared = [
-        superiority(group, placed, cluster, a, b, confidence=confidence, mann_whitney=old)
-        for a, b in pairs
-    ]
-    n = np.bincount(group)
-    first, second = (np.array([pair[side] for pair in pairs]) for side in (0, 1))
-    chance = pl.col("superiority")
-    table = (
-        labels[first]
-        .rename(lambda name: f"{name}_a")
-        .hstack(labels[second].rename(lambda name: f"{name}_b"))
-        .hstack(pl.DataFrame(compared))
-        .with_columns(n_a=n[first], n_b=n[second], cliffs_delta=2 * chance - 1)
-    )
-    return with_adjusted(table.fill_nan(None), method=adjust).with_columns(
-        note=pl.when(pl.col("pvalue").is_null())
-        .then(pl.lit("all runtimes are equal, or they belong to one cluster"))
-        .when(pl.col("ci_low").is_null() & chance.is_in([0.0, 1.0]))
-        .then(pl.lit("no interval: all runtimes of one group are longer"))
-        .when(pl.col("ci_low").is_null())
-        .then(pl.lit("no interval: a group has too few rows or one cluster"))
-    )

@@ -123,8 +123,7 @@ def rate_tables(cohort: Cohort, /) -> list[Block]:
             table,
             FailureByRequest,
             columns=_columns(cohort, table, column, *shown, "note"),
-            headings={column: key_heading(column), **_FEATURES, **_headings(cohort)},
-            null={column: "not stated"},
+            headings=_FEATURES | _headings(cohort),
             caption=f"Failure rate by {_name(column)}: {cohort.counted}. By value "
             f"if there are up to {MOST_VALUES}, else in bins between powers of two. {cohort.title}",
             folded=True,
@@ -258,7 +257,7 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
     """Return the failure rates by one column, or those by a horizon, then the other tables."""
     by, title = outcomes.by, cohort.title
     group = f"by {in_sentence(key_heading(by))}" if by else "overall"
-    what, null = f"{cohort.noun} {group}", {by: "not stated"} if by else {}
+    what = f"{cohort.noun} {group}"
     counted = [name for name in _NOT_COUNTED if outcomes.rates[name].sum()]
     shown = ("n", "failed", "rate", "ci_low", "ci_high", "completed", *counted)
     tables: list[Block] = [
@@ -268,13 +267,11 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
             columns=_columns(cohort, outcomes.rates, by or "", *shown, "n_clusters", "note"),
             headings=_headings(cohort),
             caption=f"Failure rate of {what}: {cohort.counted}. {title}",
-            null=null,
         )
     ]
     if outcomes.horizon is not None:
         caption = f"Cumulative incidence of failure of {what}. {title}"
-        table = result_table(outcomes.horizon, OutcomesByHorizon, caption=caption, null=null)
-        tables.insert(0, table)
+        tables.insert(0, result_table(outcomes.horizon, OutcomesByHorizon, caption=caption))
     if outcomes.hazards is not None:
         tables.append(
             result_table(
@@ -296,7 +293,6 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
                 headings=_headings(cohort),
                 caption=f"Standardized failure rate of {what}: with the same composition of {held} "
                 f"(direct standardization over the strata that all groups have). {title}",
-                null=null,
             )
         )
     if outcomes.horizon is None:  # until any end: with the competing risks
@@ -310,7 +306,6 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
                     "restricted_mean_s": f"{duration(outcomes.runtimes.horizon_s)} restricted mean",
                 },
                 caption=f"Runtime of {what} and status. {title}",
-                null=null,
                 folded=True,
             )
         )

@@ -87,7 +87,6 @@ def _build(cohort: Cohort) -> Content:
     except DataError as error:
         return Content((), (Text(f"No curves: {error}."),))
     group = f" by {in_sentence(key_heading(by))}" if by else ""
-    null = {by: "not stated"} if by else {}
     running = ""
     if cohort.from_tasks:
         running = (
@@ -114,21 +113,18 @@ def _build(cohort: Cohort) -> Content:
             headings={"restricted_mean_s": f"{duration(survival.horizon_s)} restricted mean"},
             caption="Median and restricted mean (mean of min(runtime, horizon)) of the time to any "
             f"event of {cohort.noun}{group} (Kaplan-Meier). {cohort.title}",
-            null=null,
         ),
         result_table(
             survival.quantiles,
             SurvivalQuantiles,
             caption=f"Quantiles of the time to any event of {cohort.noun}{group} (Kaplan-Meier), "
             f"not known where the curve does not fall that low. {cohort.title}",
-            null=null,
             folded=True,
         ),
     )
     about = Text(running, (*cohort.definitions, cohort.independence))
     lead = (figure, _incidence(risks, what, cohort))
-    content = Content(_findings(risks, cohort), (about, *tables), lead, _LIMITATIONS)
-    return content.of(cohort.title)
+    return Content(_findings(risks, cohort), (about, *tables), lead, _LIMITATIONS).of(cohort.title)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -155,7 +151,7 @@ def _excluded(cohort: Cohort) -> tuple[Table, ...]:
     if counts.is_empty():
         return ()
     caption = f"Rows excluded because they have no runtime, by status. {cohort.title}"
-    null = dict.fromkeys((*by, "status"), "not stated")
+    null = {"status": "not stated"}
     return (result_table(counts, RowsWithoutRuntime, caption=caption, null=null),)
 
 
@@ -175,7 +171,6 @@ def _incidence(incidence: CumulativeIncidence, caption: str, cohort: Cohort) -> 
         columns=[*columns, *names, "last_s", "n_censored", "n_truncated", "n_excluded"],
         headings={"incidence": "At the last time"},
         caption=f"{caption}. {cohort.title}",
-        null=dict.fromkeys(incidence.by, "not stated"),
     )
 
 
@@ -418,8 +413,7 @@ def _limits(cohort: Cohort) -> tuple[str, Block | None]:
 
 def goodput_of(trace: Trace) -> pl.DataFrame:
     """Return the goodput of a trace's jobs, with the time that each ran within the window."""
-    named = trace.has("jobs", _SAME)
-    same = _SAME if named else ()
+    same = _SAME if trace.has("jobs", _SAME) else ()
     return goodput(trace.frame("jobs"), same=same, window=trace.once(window_of))
 
 

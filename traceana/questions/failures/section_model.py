@@ -391,8 +391,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     blocks = model.joint.filter(pl.col("pvalue") < _ALPHA)["features"]
     only_together = clear.is_empty() and len(blocks) > 0
     stated = (together, of_model) if only_together else (of_model, together)
-    said = (*reversed_, *stated, *more, other, f"{fitted}.")
-    first, *others = filter(None, said)
+    first, *others = filter(None, (*reversed_, *stated, *more, other, f"{fitted}."))
     certainty: Certainty = "estimated"
     concerned = 0
     if opposite.height:

@@ -37,8 +37,7 @@ def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = Non
     """
     ax = start_axes(ax)
     periods = result.periods
-    first = result.window_s[0]
-    left = (periods["start_s"] - first) / _DAY_S
+    left = (periods["start_s"] - result.window_s[0]) / _DAY_S
     width = (periods["end_s"] - periods["start_s"]) / _DAY_S
     ax.bar(left, periods["rate"], width * 0.9, align="edge", color=color_of(0))
     mean = result.overall["rate"].item()

@@ -143,8 +143,7 @@ def _failing(log: FaultLog) -> pl.DataFrame:
     repaired = pl.Series(ends.search_sorted(begun["start"], side="right")).cast(pl.Int64)
     at_once = outages.filter(pl.col("end") == pl.col("start")).group_by("start").len()
     n_failing = begun.join(at_once, on="start", how="left")["len"].fill_null(0).cast(pl.Int64)
-    up = log.total_machines - (earlier - (repaired - n_failing))
-    return begun.with_columns(up=up)
+    return begun.with_columns(up=log.total_machines - (earlier - (repaired - n_failing)))
 
 
 def _observed(log: FaultLog, failing: pl.DataFrame, size: int, confidence: float) -> dict[str, Any]:

@@ -106,8 +106,7 @@ def _trace(trace: Trace) -> Content:
         ("Machines down at a time", result.concurrent, ConcurrentFaults),
     ):
         if frame is not None:
-            caption = f"{what}. {title}"
-            blocks.append(result_table(frame, table, caption=caption, headings=machine))
+            blocks.append(result_table(frame, table, caption=f"{what}. {title}", headings=machine))
     findings = (
         _together(trace, result.window_s),
         _rate(result),
@@ -115,8 +114,7 @@ def _trace(trace: Trace) -> Content:
         *_trends(trace, by, result.window_s),
         _job(jobs.intervals, total),
     )
-    content = Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS)
-    return content.of(title)
+    return Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS).of(title)
 
 
 def _together(trace: Trace, window_s: tuple[float, float]) -> Finding | None:
@@ -158,8 +156,6 @@ def _rates(result: ReliabilityResult, by: str, title: str) -> Table:
         MachineReliability,
         caption=f"Faults by {by}. {title}",
         columns=[by, *shown],
-        null={by: "not stated"},
-        headings={by: by.capitalize()},
         total=result.overall.select(pl.lit("all").alias(by), pl.all()),
     )
 

@@ -518,8 +518,7 @@ def _of_survival(
 def _shares(n: int, points: int) -> Floats:
     """Return probabilities, evenly spaced and approaching 1, within the middles of the extremes."""
     evenly = np.linspace(0, 1, points // 2 + 2)[1:-1]
-    last = 0.5 / n
-    ever_closer = 1 - np.geomspace(last, 0.5, points - len(evenly))
+    ever_closer = 1 - np.geomspace(0.5 / n, 0.5, points - len(evenly))
     # in the middle of the step of a value
     middle = (np.floor(np.concatenate([evenly, ever_closer]) * n) + 0.5) / n
     shares: Floats = np.unique(middle)

@@ -458,8 +458,7 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     if fits.best is not None:
         resamples = None if unit is None else REFITS
         of_best = {"families": [fits.best], "resamples": resamples, "rng": SEED}
-        best = _fit(rows, truncated, cluster=unit, **of_best)
-        pvalue = best.table["ks_pvalue"].item()
+        pvalue = _fit(rows, truncated, cluster=unit, **of_best).table["ks_pvalue"].item()
     n = len(runtimes)
     largest = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
     groups = None if cohort.by is None else _best_families(rows, cohort.by, bound, cohort.cluster)

@@ -84,8 +84,7 @@ def build(traces: Sequence[Trace]) -> Content:
     fits: Found = {}
     for trace in distinct:
         cohort = form_cohort(trace)
-        analyzed = trace.once(analyze_runtime_distributions)
-        fits[f"{cohort.title}: {cohort.noun}"] = (cohort, analyzed)
+        fits[f"{cohort.title}: {cohort.noun}"] = (cohort, trace.once(analyze_runtime_distributions))
     blocks: list[Block] = [Text(_OPENING)]
     first, further = list[str](), list[str]()
     for name, (cohort, found) in fits.items():
@@ -104,8 +103,7 @@ def build(traces: Sequence[Trace]) -> Content:
         blocks.append(Text(f"Repeats another trace and is not shown: {'; '.join(repeated)}."))
     median = _median_finding(fits)
     findings = (*([median] if median else []), *first, *further)
-    lead = tuple(_lead(fits))
-    return Content(findings, tuple(blocks), lead=lead, limitations=_LIMITATIONS)
+    return Content(findings, tuple(blocks), lead=tuple(_lead(fits)), limitations=_LIMITATIONS)
 
 
 def _lead(fits: Found) -> list[Block]:

@@ -186,7 +186,6 @@ def _groups(cohort: _Cohort, what: str) -> list[Block]:
         groups,
         RuntimeRatioSummary,
         columns=(by, "n", "mean_s", *_DISTRIBUTION, "n_missing"),
-        null={by: "not stated"},
         caption=f"{what}. {cohort.title}",
     )
     # as published: ratios of recurring jobs by group

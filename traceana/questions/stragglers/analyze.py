@@ -35,7 +35,6 @@ from traceana.store import Trace
 from traceana.store.frames import (
     Names,
     as_names,
-    check_range,
     collect,
     open_frame,
     reduce_frame,
@@ -123,9 +122,7 @@ def straggler_attributes(
     roles = {"time": time, "worker": worker}
     used = tuple(dict.fromkeys((*keys, time, worker, *names)))
     frame = open_frame(samples, keys=used, measures={"value": value}, roles=roles)
-    check_range(frame, (value,))
-    frame = with_seconds(frame, time)
-    random = as_generator(rng)
+    frame, random = with_seconds(frame, time), as_generator(rng)
     rows_of_jobs: list[dict[str, Any]] = []
     groups: list[dict[str, Any]] = []
     # a bounded number of whole jobs at a time
@@ -427,8 +424,7 @@ def cov_matches(trace: Trace, /) -> pl.DataFrame:
 
 def stragglers(trace: Trace, /) -> StragglerResult:
     """Return the stragglers of a trace's jobs."""
-    samples = worker_rows(trace).to_native()
-    return detect_stragglers(samples, time=clock(trace))
+    return detect_stragglers(worker_rows(trace).to_native(), time=clock(trace))
 
 
 def synchronized(trace: Trace, /) -> pl.DataFrame:

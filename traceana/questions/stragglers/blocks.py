@@ -64,8 +64,7 @@ def read_parts(
 ) -> Iterator[Part]:
     """Cut a frame into parts of whole jobs, in the order of the keys, nulls last."""
     for condition in cut_jobs(frame, keys):
-        rows = collect(frame.filter(condition))
-        yield _part(rows, keys, time, worker, value)
+        yield _part(collect(frame.filter(condition)), keys, time, worker, value)
 
 
 def cut_jobs(frame: nw.LazyFrame[Any], keys: Sequence[str]) -> Iterator[nw.Expr]:

@@ -288,8 +288,7 @@ def plot_straggler_attributes(
         look: dict[str, Any] = {"edgecolors": color, "facecolors": color if filled else "none"}
         look |= {"s": 18, "linewidths": 1.0, "clip_on": False, "gid": f"attribute-{row}"}
         ax.scatter(gains, [row] * len(gains), **look)
-        at = (gains.to_numpy().max(), row)
-        write_beside(ax, _name(found), at, (6, 0), fontsize=small_size())
+        write_beside(ax, _name(found), (gains.to_numpy().max(), row), (6, 0), fontsize=small_size())
     ax.set_yticks(range(len(names)), [name_tick(name.replace("_", " ")) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, max(0.1, 1.3 * result.groups["gain"].fill_null(0.0).to_numpy().max()))

@@ -96,9 +96,7 @@ def largest_of_traces(
     rows = pl.concat(frame.with_columns(trace=pl.lit(one.label)) for one, frame in frames.items())
     largest = rows.sort(by, descending=True, nulls_last=True).head(MAX_ROWS)
     caption = f"{what}. {'; '.join(trace.label for trace in frames)}"
-    return result_table(
-        largest, table, columns=columns, headings={"trace": "Trace"}, caption=caption
-    )
+    return result_table(largest, table, columns=columns, caption=caption)
 
 
 def _draw_costliest(results: dict[Trace, StragglerResult]) -> list[Drawing]:
@@ -114,8 +112,7 @@ def _draw_costliest(results: dict[Trace, StragglerResult]) -> list[Drawing]:
     pictures: list[Drawing] = []
     for trace, job in chosen:
         if len(pictures) < _MAX_DRAWN:
-            samples = workers.worker_samples(trace, job)
-            drawn = draw_job(trace, samples, results[trace].of_job(job))
+            drawn = draw_job(trace, workers.worker_samples(trace, job), results[trace].of_job(job))
             pictures += [drawing for drawing in drawn if drawing.figure == "straggler-overview"]
     return pictures
 

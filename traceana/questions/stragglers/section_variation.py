@@ -111,7 +111,6 @@ def _computed(name: str, rows: pl.DataFrame) -> Content:
         rows,
         CovSeries,
         columns=["job_id", "ddof", *_COLUMNS, "effective_n", "note"],
-        headings={"ddof": "ddof"},
         caption=f"CoV of mini-batch time across workers, by job. {name}",
     )
     by_median = rows.filter(ddof=0).drop_nulls("median").sort("median").rows(named=True)
@@ -127,8 +126,7 @@ def _computed(name: str, rows: pl.DataFrame) -> Content:
             f"({three_digits(high['median'])}, {largest}), of {plural(len(by_median), 'job')}."
         )
     differ = f"workers of {high['job_id']} differ by {share(high['median'])} of their mean time"
-    found = Finding(finding, heading=differ)
-    return Content((found,), (table,)).of(name)
+    return Content((Finding(finding, heading=differ),), (table,)).of(name)
 
 
 def _draw_cov(trace: Trace) -> Drawing:

@@ -190,9 +190,7 @@ def trends(
     hours = (pl.col("end_s") - pl.col("start_s")) / 3600
     fraction = pl.col("gpu_hours") / (pl.lit(gpus, pl.Float64) * hours)
     table = table.with_columns(
-        pl.col("jobs", "n_ended").fill_null(0).cast(pl.Int64),
-        pl.col("users").cast(pl.Int64),
-        utilization=pl.when(hours > 0).then(fraction),
+        pl.col("jobs", "n_ended").fill_null(0), utilization=pl.when(hours > 0).then(fraction)
     )
     if table["users"].count():
         table = table.with_columns(pl.col("users").fill_null(0))
@@ -508,8 +506,7 @@ def idle_gaps(
         return pl.DataFrame(schema=schema_of(Outages))
     first, last = window or span(frame)
     begin, latest = rows[BEGIN].to_numpy(), np.maximum.accumulate(rows[UNTIL].to_numpy())
-    total = max(last - first, 1.0)
-    gpu_rate = rows.select((pl.col("gpus") * pl.col(HELD)).sum()).item() / total
+    gpu_rate = rows.select((pl.col("gpus") * pl.col(HELD)).sum()).item() / max(last - first, 1.0)
     gpu_rate = gpu_rate if rows["gpus"].count() else None
     waits = rows.filter(pl.col("submit_s") <= pl.col(BEGIN))
     submit, start = (waits[name].to_numpy() for name in ("submit_s", BEGIN))

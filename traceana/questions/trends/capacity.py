@@ -105,8 +105,7 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
 
 def _on_nodes(trace: Trace, name: str, window: Window) -> pl.DataFrame:
     """Return [node, BEGIN, UNTIL, gpu_s], one row per job and node; GPUs in equal parts."""
-    there = trace.manifest.tables["jobs"].columns
-    sized = {"gpus": "gpus"} if "gpus" in there else {}
+    sized = {"gpus": "gpus"} if "gpus" in trace.manifest.tables["jobs"].columns else {}
     frame = open_overlap(
         trace.frame("jobs"), (name,), sized or {"runtime": "runtime_s"}, window=window
     )

@@ -457,8 +457,7 @@ def _of_medians(rows: pl.DataFrame, inside: pl.Expr) -> tuple[float, float, floa
 
     sides, variance = [median(within), median(~within)], 0.0
     for chosen in (within, ~within):
-        members = np.unique(group[chosen])
-        left = np.array([median(chosen & (group != one)) for one in members])
+        left = np.array([median(chosen & (group != one)) for one in np.unique(group[chosen])])
         if len(left) < 2:
             return None
         variance += (len(left) - 1) / len(left) * float(((left - left.mean()) ** 2).sum())

@@ -100,7 +100,7 @@ def _trace(trace: Trace) -> Content:
         Text(f"{counted}{above}"),
         *(_used(utilization.used[name], name, title) for name in others),
     ]
-    summary, null = utilization.allocation_summary, {"gpu_type": "not stated"}
+    summary = utilization.allocation_summary
     for frame, table, what in (
         (utilization.idle, IdleGpuHours, "Idle GPU-hours by GPU type"),
         (utilization.by_size, IdleGpuHours, "GPU-hours by GPUs requested"),
@@ -109,8 +109,7 @@ def _trace(trace: Trace) -> Content:
         (utilization.machines, MachineUtilization, "Use of machines, weighted by time"),
     ):
         if frame is not None:
-            caption = f"{what}. {title}"
-            blocks.append(result_table(frame, table, caption=caption, null=null, folded=True))
+            blocks.append(result_table(frame, table, caption=f"{what}. {title}", folded=True))
     pictures = tuple(_pictures(utilization, trace, title, above))
     lead = (Gallery(pictures), _used(utilization.used[first], first, title))
     return Content(_findings(utilization), tuple(blocks), lead, _LIMITATIONS).of(title)
@@ -145,9 +144,8 @@ def _used(table: pl.DataFrame, by: str, title: str) -> Block:
         pl.col("resource").replace(labels), *([pl.col(by).cast(pl.String)] if by else [])
     )
     what = f"Used versus requested resources{within}: quantiles of use divided by request."
-    headings = {by: key_heading(by) if by != "task_name" else "Task role"}
-    options: dict[str, Any] = {"headings": headings, "null": {by: "not stated"}}
-    return result_table(named, Utilization, caption=f"{what}{most} {title}", **options)
+    headings, caption = {"task_name": "Task role"}, f"{what}{most} {title}"
+    return result_table(named, Utilization, caption=caption, headings=headings)
 
 
 def _pictures(
@@ -331,8 +329,7 @@ def _requested_findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]
             f"{count(row['unused_hours'])} {unit} were unused."
         )
     n = " to ".join(f"{one:,}" for one in sorted({min(counts), max(counts)}))
-    used = listed(medians)
-    text = f"{title}: the median job used {used} that it requested (n = {n})."
+    text = f"{title}: the median job used {listed(medians)} that it requested (n = {n})."
     held = [place for place, name in enumerate(names) if name != "time limit"] or [0]
     least = min(held, key=lambda place: float(with_rows[place]["median"]))
     median = share(with_rows[least]["median"])
@@ -377,14 +374,15 @@ def build_gpu_samples(traces: Sequence[Trace]) -> Content:
         blocks.append(
             result_table(result[""], SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
         )
-        names: dict[str, Any] = {"headings": {"user": "User", "job_id": "Job"}}
-        names["null"] = {"user": "no job, or several", "job_id": ""}
         for by, owner in _OWNERS.items():
             if by in result:
                 most = f"{SHOWN_GROUPS} with the most idle GPU-hours at most"
-                names["caption"] = f"Sampled use of GPUs by {owner} ({most}). {trace.label}"
-                folded = by == "job_id"
-                blocks.append(result_table(result[by], SampledUsage, folded=folded, **names))
+                caption = f"Sampled use of GPUs by {owner} ({most}). {trace.label}"
+                null = {"user": "no job, or several", "job_id": ""}
+                each = (result[by], SampledUsage)
+                blocks.append(
+                    result_table(*each, folded=by == "job_id", null=null, caption=caption)
+                )
     return Content(
         tuple(findings),
         tuple(blocks),

@@ -255,8 +255,7 @@ def _observed(
     manifest = trace.manifest
     if not manifest.has("jobs", ("runtime_s",)):
         return None, jobs, {}
-    sample = trace.once(sample_jobs)
-    rows, observation = observe(jobs, manifest, sample=sample)
+    rows, observation = observe(jobs, manifest, sample=trace.once(sample_jobs))
     if not observation.n_truncated + observation.n_censored:
         return observation, jobs, {}
     return observation, rows, SEEN
@@ -387,8 +386,7 @@ def adjusted_waits(trace: Trace, /) -> pl.DataFrame | None:
     """
     if not trace.has("jobs", WAITS_NEED):
         return None
-    by = grouping_column(trace, "jobs")
-    rows, features = _with_features(trace, by)
+    rows, features = _with_features(trace, grouping_column(trace, "jobs"))
     if rows.height > MOST_ROWS:
         rows = rows.sample(MOST_ROWS, seed=1)
     if not rows.height:
@@ -480,5 +478,4 @@ def _load(rows: pl.DataFrame) -> Floats:
         sums: Floats = np.concatenate([[0.0], np.cumsum(of[order])])
         return sums[np.searchsorted(times[order], begin, side=side)]
 
-    load = total(begin, gpus, "left") - total(end[ended], gpus[ended], "right")
-    return load.clip(0.0)
+    return (total(begin, gpus, "left") - total(end[ended], gpus[ended], "right")).clip(0.0)

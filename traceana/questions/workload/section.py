@@ -332,7 +332,6 @@ def _notes(load: _Load) -> list[Block]:
         groups.select(pl.col(by).cast(pl.String), *shown),
         WorkloadSummary,
         caption=f"Workload by {in_sentence(key_heading(by))}. {load.title}",
-        null={by: "not stated"},
         total=results.summary.select(pl.lit("all").alias(by), *shown),
     )
     return [*blocks, summary]
@@ -391,8 +390,6 @@ def _queueing(loads: list[_Load]) -> list[Block]:
                 delays.select(by, *_QUEUEING),
                 QueueingDelay,
                 caption=f"Queueing delay by {in_sentence(key_heading(by))}. {load.title}",
-                headings={by: key_heading(by)},
-                null={by: "not stated"},
             )
             for load in loads
             for by, delays in load.results.queueing_by.items()
@@ -414,9 +411,8 @@ def _gpu_hours(load: _Load) -> list[Table]:
             gpu_hours_by(rows, by).head(_MOST_GROUPS),
             GpuHours,
             columns=(by, *_GPU_HOURS, *(("failed", "cancelled") if by == "user" else ())),
-            headings={"jobs": "Tasks", by: key_heading(by)},
+            headings={"jobs": "Tasks"},
             caption=f"GPU-hours of tasks by {by}, most first; {note}. {load.title}",
-            null={by: "not stated"},
         )
         for by in ("status", "user")
         if by in rows.columns

@@ -189,8 +189,7 @@ def _idle(consumers: Consumers) -> Iterator[Finding]:
     heading = f"{share(use)} of the allocated GPU time was used"
     text = f"{heading}; {hours_text(idle)} of {hours_text(total)} GPU-hours with recorded "
     text += "utilization were idle."
-    n = consumers.whole["jobs"]
-    yield Finding(text, effect=use, n=n, cost_gpu_h=idle, heading=heading)
+    yield Finding(text, effect=use, n=consumers.whole["jobs"], cost_gpu_h=idle, heading=heading)
 
 
 def _memory(consumers: Consumers) -> Iterator[Finding]:
@@ -267,8 +266,7 @@ def _plain(consumers: Consumers) -> Finding | None:
         facts.append(f"jobs that failed or were cancelled used {share(whole['fraction_wasted'])}")
     if not facts:
         return None
-    text = f"{'; '.join(facts)}."
-    return Finding(text, n=whole["jobs"], heading=facts[0], is_description=True)
+    return Finding(f"{'; '.join(facts)}.", n=whole["jobs"], heading=facts[0], is_description=True)
 
 
 def _top(consumers: Consumers) -> Finding | None:
