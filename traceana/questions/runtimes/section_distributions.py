@@ -221,13 +221,12 @@ def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -
         pl.Series("parameters", parameters),
         ks_pvalue=pl.when(is_best).then(pl.lit(found.pvalue, pl.Float64)),
     )
-    bounded = () if found.bound is None else ("fraction_above_bound",)
-    shown = ("family", "parameters", "delta", "aic", "ks_statistic", "ks_pvalue", *bounded)
+    shown = ("family", "parameters", "delta", "aic", "ks_statistic", "ks_pvalue")
     others = fits.comparisons.select("family", *compared)
     return result_table(
         table.join(others, on="family", how="left", maintain_order="left"),
         FamilyRanking,
-        columns=[*shown, *compared],
+        columns=[*shown, "fraction_above_bound", *compared],
         headings={"delta": "Delta BIC"},
         caption=f"Families fitted to runtimes (s), the best first. {title}",
     )

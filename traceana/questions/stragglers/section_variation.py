@@ -49,7 +49,7 @@ _MAX_DRAWN: Final = 2
 _MAX_LINES: Final = 7
 _FEW: Final = ("n", "median", "median_ci_low", "median_ci_high", "p95", "max", "fraction_above_0_5")
 _LEAD: Final = ("trace", "job_id", *_FEW)
-_PUBLISHED: Final = ("job_id", *_FEW, "effective_n")
+_PUBLISHED: Final = ("job_id", *_FEW, "effective_n", "right_truncated")
 _COLUMNS: Final = (
     *(name for name in CovSummary.columns() if name != "n_missing"),
     "median_ci_low",
@@ -205,7 +205,6 @@ def _published(trace: Trace) -> Content:
     jobs, overall = trace.once(workers.published_cov)
     n_workers = trace.manifest.tables["cov_samples"].workers_per_job
     medians = jobs["median"].drop_nulls().to_numpy()
-    shown = [*_PUBLISHED, *(["right_truncated"] if jobs["right_truncated"].count() else [])]
     once = f"Published CoV, each time step of each job counted once. {trace.label}"
     by_job = f"Published CoV by job. {trace.label}"
     blocks: tuple[Block, ...] = (
@@ -222,7 +221,7 @@ def _published(trace: Trace) -> Content:
             headings={"job_id": "Jobs"},
             caption=once,
         ),
-        result_table(jobs, CovSeries, columns=shown, caption=by_job, folded=True),
+        result_table(jobs, CovSeries, columns=_PUBLISHED, caption=by_job, folded=True),
     )
     if not len(medians):
         return Content((), blocks)

@@ -192,7 +192,7 @@ def _idle_blocks(found: Found, title: str) -> Iterator[Block]:
             idle,
             IdleNodes,
             caption=f"Nodes that ran no job, while others did. {title}",
-            columns=[name for name in idle.columns if name not in left and idle[name].count()],
+            columns=[name for name in idle.columns if name not in left],
         )
 
 

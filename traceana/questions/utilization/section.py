@@ -285,15 +285,14 @@ def build_requested(traces: Sequence[Trace]) -> Content:
         for name, rows in comparisons.items():
             by = f" by {in_sentence(key_heading(name))}" if name else ""
             caption = f"Used over requested resources{by}. {title}"
-            columns = _shown(rows)
-            blocks.append(
-                result_table(rows, RequestedUsed, caption=caption, columns=columns, folded=bool(by))
-            )
+            blocks.append(result_table(rows, RequestedUsed, caption=caption, folded=bool(by)))
     if not headlines:
         return Content()
     several, tables = len(whole) > 1, list[Table]()
     if several:  # the details have the table of each
-        shown = [name for name in _shown(pl.concat(whole.values())) if name not in _LEFT]
+        every = pl.concat(whole.values())
+        left = {*_LEFT, *(name for name in _LIMITS if not every[name].count())}
+        shown = [name for name in every.columns if name not in left]
         caption = "Used over requested resources of ended jobs"
         tables = traces_table(whole, RequestedUsed, caption=caption, columns=shown)
     return Content(
@@ -303,11 +302,6 @@ def build_requested(traces: Sequence[Trace]) -> Content:
         limitations="Memory used is the largest that the scheduler sampled, so it can be too low. "
         "Jobs without a recorded use are excluded.",
     )
-
-
-def _shown(rows: pl.DataFrame) -> list[str]:
-    """Return the columns, those of the interval only if there is one."""
-    return [name for name in rows.columns if name not in _LIMITS or rows[name].count()]
 
 
 def _requested_findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
