@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import scipy  # scipy.stats and scipy.optimize are slow to import and loaded when used
-from numpy.typing import NDArray
 from scipy.special import chdtrc, chdtri, expit, fdtrc, logit, ndtri, stdtr, stdtrit
 
 from traceana.errors import DataError
-from traceana.stats.arrays import Floats, Integers
+from traceana.stats.arrays import Booleans, Floats, Integers
 from traceana.stats.intervals import FEWEST_CLUSTERS
 
 _ALL: Final = 1 - 1e-9  # fraction of the information that leaves none to the other clusters
@@ -220,7 +219,7 @@ def fit_firth(design: Floats, failed: Floats, /, *, confidence: float) -> Logist
         others = free.copy()
         others[column] = False
 
-        def loss(value: float, column: int = column, others: NDArray[np.bool_] = others) -> float:
+        def loss(value: float, column: int = column, others: Booleans = others) -> float:
             start = beta.copy()
             start[column] = value
             return best - _climb(design, failed, start, others)[1]
@@ -251,9 +250,7 @@ def _penalized(design: Floats, failed: Floats, beta: Floats) -> float:
     return float(failed @ score - np.logaddexp(0, score).sum() + half / 2)
 
 
-def _climb(
-    design: Floats, failed: Floats, start: Floats, free: NDArray[np.bool_]
-) -> tuple[Floats, float]:
+def _climb(design: Floats, failed: Floats, start: Floats, free: Booleans) -> tuple[Floats, float]:
     """Return the maximum over the free coefficients."""
     beta, value = start.copy(), _penalized(design, failed, start)
     for _ in range(_STEPS if free.any() else 0):

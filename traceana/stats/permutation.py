@@ -10,10 +10,9 @@ from typing import Final
 
 import numpy as np
 import scipy  # scipy.stats is slow to import and loaded when used
-from numpy.typing import NDArray
 from scipy.special import gammainc, gammaincc, kolmogi, logit, ndtr, stdtr
 
-from traceana.stats.arrays import Floats, Integers
+from traceana.stats.arrays import Booleans, Floats, Integers
 from traceana.stats.correlation import SMALLEST_P, dot, weighted_ranks
 
 EXACT: Final = 9
@@ -234,7 +233,7 @@ _LOGIT: Final = 6  # rows below which the statistic is the logit's
 
 
 def permuted_superiority(
-    values: Floats, in_smaller: NDArray[np.bool_], confidence: float, /
+    values: Floats, in_smaller: Booleans, confidence: float, /
 ) -> tuple[float, float]:
     """Return the permutation p-value of the probability of superiority, and the critical value.
 

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from traceana import simulate
@@ -32,6 +31,7 @@ from traceana.schema.training_tables import (
 from traceana.simulate.recurring.read import read_tables, trained_batches
 from traceana.simulate.recurring.tables import RecurringResult
 from traceana.stats.arguments import as_generator
+from traceana.stats.arrays import Floats
 from traceana.store import Trace
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -137,9 +137,9 @@ _MEASURED: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "
 class Fold(NamedTuple):
     """Epochs of the runs of a batch size, and of its held-out and other runs by partition."""
 
-    epochs: NDArray[np.float64]
-    held: NDArray[np.float64]
-    kept: NDArray[np.float64]
+    epochs: Floats
+    held: Floats
+    kept: Floats
 
 
 Folds: TypeAlias = dict[int, Fold]
@@ -354,9 +354,7 @@ def _held_out_ratio(
     return float(np.exp(logs.mean())), set(np.asarray(sizes)[chosen]) == {default}
 
 
-def _from_other_limits(
-    limits: NDArray[np.float64], cost: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _from_other_limits(limits: Floats, cost: Floats) -> Floats:
     """Predict the cost at each of five limits or more by a parabola of the others' logarithms."""
     if len(limits) < _FEWEST_LIMITS:
         return cost
@@ -365,7 +363,7 @@ def _from_other_limits(
     hat = design @ np.linalg.pinv(design)
     # the residual without the point itself (Allen, Technometrics 16, 1974)
     left_out = (y - hat @ y) / (1 - np.diag(hat))
-    expected: NDArray[np.float64] = np.exp(y - left_out)
+    expected: Floats = np.exp(y - left_out)
     return np.where(cost > _FAR * expected, cost, expected)  # far above it is no noise
 
 

@@ -106,18 +106,6 @@ def outcome_association(
     counts = count_failures(frame, columns, status=status, success=success, failure=failure)
     if cluster is not None:
         counts = counts.drop_nulls(cluster)
-    row = _associate(counts, keys, cluster, confidence=confidence, random=random)
-    return declared(pl.DataFrame([row], schema_of(Association)).fill_nan(None), Association)
-
-
-def _associate(
-    counts: pl.DataFrame,
-    keys: tuple[str, ...],
-    cluster: str | None,
-    *,
-    confidence: float,
-    random: np.random.Generator,
-) -> dict[str, Any]:
     group, labels = group_codes(counts, keys)
     parts = counts.select("n", "failures").to_numpy().T.astype(float)
     n, failed = (np.bincount(group, part).astype(float) for part in parts)
@@ -130,10 +118,9 @@ def _associate(
         "n_clusters": None if of is None else int(of.max()) + 1,
     }
     if failures in (0, rows):
-        return result | {"note": "no row failed" if failures == 0 else "every row failed"}
-    rate = failures / rows
-    own = failed / n
-    null = None
+        result["note"] = "no row failed" if failures == 0 else "every row failed"
+        return declared(pl.DataFrame([result], schema_of(Association)), Association)
+    rate, own, null = failures / rows, failed / n, None
     if of is None:
         centered = np.eye(len(n)) - n / rows
         spread = centered @ np.diag(own * (1 - own) / n) @ centered.T
@@ -150,7 +137,7 @@ def _associate(
         result["note"] = f"fewer than {_MANY} clusters: the interval is conservative"
     if np.isnan(test.ci_low) or np.isnan(pvalue):
         result["note"] = "null if outcomes do not vary within groups, or between clusters"
-    return result | {
+    result |= {
         "n_effective": rows / test.design_effect,
         "cramers_v": np.sqrt(test.effect),
         "ci_low": np.sqrt(test.ci_low),
@@ -162,6 +149,7 @@ def _associate(
         "min_expected": expected,
         "method": method,
     }
+    return declared(pl.DataFrame([result], schema_of(Association)).fill_nan(None), Association)
 
 
 def _independent(

@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
 from narwhals.stable.v2.typing import IntoFrame
-from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 from traceana.cohorts.overlap import merge_times
@@ -34,7 +33,7 @@ from traceana.stats.arguments import (
     check_count,
     is_number,
 )
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.intervals import (
     dispersion_index,
     dispersion_pvalue,
@@ -48,8 +47,6 @@ from traceana.stats.time_blocks import DAY_S
 from traceana.store.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.tables.declare import schema_of
 from traceana.tables.formatting import duration
-
-Counts = NDArray[np.int64]
 
 Window = tuple[float | datetime, float | datetime]
 
@@ -321,7 +318,7 @@ def machine_reliability(
     )
 
 
-def machine_counts(log: FaultLog, rows: pl.DataFrame | None = None, /) -> Counts:
+def machine_counts(log: FaultLog, rows: pl.DataFrame | None = None, /) -> Integers:
     """Return the faults of each machine, also of those without one."""
     counts = np.zeros(log.total_machines, dtype=np.int64)
     known = (log.rows if rows is None else rows).drop_nulls(log.machine)
@@ -465,7 +462,7 @@ def _machines(log: FaultLog) -> pl.DataFrame:
     ).select(log.machine, *MachineFaults.columns())
 
 
-def _negative_binomial(counts: Counts, every: Counts) -> Floats:
+def _negative_binomial(counts: Integers, every: Integers) -> Floats:
     """Return P(X >= n) for each machine, with the distribution fitted to all other machines."""
     tails = {}
     for n in np.unique(counts):

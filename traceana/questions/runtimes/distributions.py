@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 import scipy  # scipy.stats is slow to import and loaded when used
 from narwhals.stable.v2.typing import IntoFrame
-from numpy.typing import NDArray
 
 from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
@@ -31,7 +30,7 @@ from traceana.stats.arguments import (
     check_count,
     is_number,
 )
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Booleans, Floats, Integers
 from traceana.stats.distributions.families import FAMILIES
 from traceana.stats.distributions.goodness import Tail, hill
 from traceana.stats.distributions.likelihood import make_sample
@@ -254,8 +253,8 @@ def empirical_distribution(
     return declared(table, EmpiricalDistribution, by=keys)
 
 
-Values: TypeAlias = NDArray[np.float64] | pl.Series | Sequence[float | None]
-Flags: TypeAlias = NDArray[np.bool_] | pl.Series | Sequence[bool]
+Values: TypeAlias = Floats | pl.Series | Sequence[float | None]
+Flags: TypeAlias = Booleans | pl.Series | Sequence[bool]
 
 
 @returns(TailIndex)
@@ -324,7 +323,7 @@ def tail_index(
     return pl.DataFrame(rows, schema=schema_of(TailIndex)).fill_nan(None)
 
 
-def _note_units(tail: Tail, units: NDArray[np.int64], /) -> str | None:
+def _note_units(tail: Tail, units: Integers, /) -> str | None:
     if np.isnan(tail.low):
         return "tail equivalent to fewer than two units of equal size: no interval"
     effective = effective_clusters(np.ones(len(units)), units)
@@ -335,7 +334,7 @@ def _note_units(tail: Tail, units: NDArray[np.int64], /) -> str | None:
 
 def read_values(
     values: Values, observed: Flags | None = None, entry: Values | None = None, /
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64] | None, int]:
+) -> tuple[Floats, Booleans, Floats | None, int]:
     """Return values that are not missing, whether each is censored, entries, and number missing."""
     series = _series(values, "values")
     if not (series.dtype.is_numeric() or series.null_count() == len(series)):
@@ -371,7 +370,7 @@ def read_values(
     return x, cut, entered if entered is not None and entered.any() else None, len(series) - len(x)
 
 
-def read_clusters(cluster: Values | Sequence[str], values: Values, /) -> NDArray[np.int64]:
+def read_clusters(cluster: Values | Sequence[str], values: Values, /) -> Integers:
     """Return codes from 0 of the clusters of values that are not missing."""
     units, series = _series(cluster, "cluster"), _series(values, "values")
     if len(units) != len(series):
@@ -466,11 +465,7 @@ def fitted_quantiles(
 
 
 def _families_of(
-    fits: DistributionFits,
-    families: Names | None,
-    x: Floats,
-    cut: NDArray[np.bool_],
-    entered: Floats | None,
+    fits: DistributionFits, families: Names | None, x: Floats, cut: Booleans, entered: Floats | None
 ) -> list[str]:
     """Return the families to show; refuse fits to other values, and those without parameters."""
     if not (isinstance(fits, DistributionFits) and fits.table.height):
@@ -496,7 +491,7 @@ def _families_of(
 
 
 def _of_survival(
-    x: Floats, cut: NDArray[np.bool_], entered: Floats | None, share: Floats, confidence: float
+    x: Floats, cut: Booleans, entered: Floats | None, share: Floats, confidence: float
 ) -> tuple[Floats, Floats, Floats]:
     """Return quantiles of the Kaplan-Meier estimate and their intervals; NaN if not known."""
     with np.errstate(divide="ignore"):

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from traceana.cohorts.cohort import MOST_NOT_ENDED, SEEN, Cohort, count_cut, form_cohort
@@ -39,7 +38,7 @@ from traceana.stats.arguments import (
     check_count,
     is_number,
 )
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Booleans, Floats, Integers
 from traceana.stats.distributions.families import FAMILIES
 from traceana.stats.distributions.goodness import (
     ClusterTerms,
@@ -328,11 +327,7 @@ def _bound(x: Floats, truncated_below: float | str | None) -> float | None:
 
 
 def _fit_all(
-    x: Floats,
-    cut: NDArray[np.bool_],
-    entered: Floats | None,
-    bound: float | None,
-    families: Sequence[str],
+    x: Floats, cut: Booleans, entered: Floats | None, bound: float | None, families: Sequence[str]
 ) -> tuple[dict[str, Fit], Sample | None, str]:
     if len(np.unique(x[~cut])) < 2:
         why = "all values are censored" if cut.all() else "one distinct uncensored value"
@@ -385,12 +380,7 @@ class _Clusters:
     """Fits to values in clusters."""
 
     def __init__(
-        self,
-        x: Floats,
-        cut: NDArray[np.bool_],
-        entered: Floats | None,
-        cluster: NDArray[np.int64],
-        sample: Sample,
+        self, x: Floats, cut: Booleans, entered: Floats | None, cluster: Integers, sample: Sample
     ) -> None:
         bound = -np.inf if sample.bound is None else sample.bound
         entry = np.full(len(x), -np.inf) if entered is None else np.log(entered) - sample.center

@@ -12,7 +12,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
-from numpy.typing import NDArray
 
 from traceana.cohorts.cohort import GROUPINGS, notes_unit
 from traceana.cohorts.tables import MissingTimes, RuntimeRatioSummary
@@ -28,7 +27,7 @@ from traceana.cohorts.tasks import (
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.stats.arguments import as_list, check_confidence, is_number
-from traceana.stats.arrays import Floats, Integers
+from traceana.stats.arrays import Booleans, Floats, Integers
 from traceana.stats.intervals import ratio_interval
 from traceana.store import Trace
 from traceana.store.frames import (
@@ -473,11 +472,7 @@ def _history(
 
 
 def _modeled(
-    sizes: pl.DataFrame,
-    history: Floats,
-    ran: Floats,
-    ended: NDArray[np.bool_],
-    levels: Sequence[float],
+    sizes: pl.DataFrame, history: Floats, ran: Floats, ended: Booleans, levels: Sequence[float]
 ) -> Floats | None:
     """Return predictions of each quantile by regression; None with few rows to fit."""
     from statsmodels.regression.quantile_regression import QuantReg  # noqa: PLC0415

@@ -29,7 +29,7 @@ from traceana.questions.stragglers.tables import (
 from traceana.schema import get_table
 from traceana.simulate.batching.tables import BatchingReplay
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_count, is_number
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Floats, Integers
 from traceana.stats.quantiles import median_present
 from traceana.store import Trace
 from traceana.store.frames import (
@@ -42,8 +42,6 @@ from traceana.store.frames import (
     with_seconds,
 )
 from traceana.tables.declare import ResultTable, declared, schema_of
-
-Codes = NDArray[np.int64]
 
 WORKER: Final = "worker"
 _SAME: Final = 0.9  # an attribute whose group explains this fraction of the best one's is as good
@@ -222,7 +220,7 @@ def _time_lost(times: Floats, steady: Floats) -> tuple[dict[str, Any], float]:
     return row, slowest - usual
 
 
-def _codes_of(column: pl.Series) -> tuple[pl.Series, Codes]:
+def _codes_of(column: pl.Series) -> tuple[pl.Series, Integers]:
     """Return the groups of an attribute as sorted text, and the group of each row; -1 for none."""
     text = column.dt.to_string() if column.dtype == pl.Duration else column.cast(pl.String)
     labels = text.drop_nulls().unique().sort()
@@ -250,7 +248,7 @@ def _systematic(times: Floats) -> Floats:
     return shared
 
 
-def _of_group(times: Floats, codes: Codes, code: int, label: str) -> dict[str, Any]:
+def _of_group(times: Floats, codes: Integers, code: int, label: str) -> dict[str, Any]:
     gained, total = _gain(times, codes, code), float(np.nanmax(times, axis=1).mean())
     in_group, known = codes == code, ~np.isnan(times)
     inside, outside = times[in_group & known], times[~in_group & known]
@@ -263,7 +261,7 @@ def _of_group(times: Floats, codes: Codes, code: int, label: str) -> dict[str, A
     }
 
 
-def _gain(times: Floats, codes: Codes, code: int) -> float:
+def _gain(times: Floats, codes: Integers, code: int) -> float:
     """Return the mean time gained if a group were as fast as the others."""
     steps = codes[np.arange(len(times)), np.nanargmax(times, axis=1)] == code
     in_group, here = codes[steps] == code, times[steps]
@@ -277,7 +275,7 @@ def _gain(times: Floats, codes: Codes, code: int) -> float:
     return float((np.nanmax(here, axis=1) - without).sum()) / len(times)
 
 
-def _by_chance(times: Floats, codes: Codes, code: int, rng: np.random.Generator) -> float:
+def _by_chance(times: Floats, codes: Integers, code: int, rng: np.random.Generator) -> float:
     """Return the largest gain of a group if times are shuffled between the workers of each step."""
     gains = []
     for _ in range(_SHUFFLES):
@@ -288,7 +286,7 @@ def _by_chance(times: Floats, codes: Codes, code: int, rng: np.random.Generator)
 
 
 def _between(
-    level: Floats, codes: Codes, resamples: int, rng: np.random.Generator
+    level: Floats, codes: Integers, resamples: int, rng: np.random.Generator
 ) -> tuple[float | None, float | None]:
     """Return the fraction of variance between groups, and the p-value of a permutation test."""
     in_some = (codes >= 0) & np.isfinite(level)

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from traceana.errors import DataError
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Booleans, Floats
 from traceana.store.frames import collect, reduce_frame
 
 Counts: TypeAlias = NDArray[np.intp]
@@ -190,7 +190,7 @@ class Reports:
     """Reports of each series in order: their number n, and whether the series repeats values."""
 
     n: Counts
-    holds: NDArray[np.bool_]
+    holds: Booleans
     begins: Counts
     first: Counts
     last: Counts
@@ -215,7 +215,7 @@ class Reports:
         return table
 
 
-def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) -> Reports:
+def read_reports(value: Floats, present: Booleans, level: Floats, /) -> Reports:
     """Find the reports of each series: runs of one value, cut at the usual hold."""
     where = np.flatnonzero(present)
     x = value.ravel()[where]
@@ -257,7 +257,7 @@ def read_reports(value: Floats, present: NDArray[np.bool_], level: Floats, /) ->
     )
 
 
-def coming_report(value: Floats, present: NDArray[np.bool_], reports: Reports, /) -> Floats:
+def coming_report(value: Floats, present: Booleans, reports: Reports, /) -> Floats:
     """Return at each sample the next report if values are repeated, else the value itself."""
     if not reports.holds.any() or not len(reports.begins):
         return value

@@ -10,7 +10,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
-from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.questions.stragglers.blocks import repeated_rows
@@ -22,6 +21,7 @@ from traceana.questions.stragglers.tables import (
     IterationCov,
 )
 from traceana.stats.arguments import check_confidence, check_count, is_number
+from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import MIN_EFFECTIVE, woodruff_interval
 from traceana.stats.segments import best_alignment
 from traceana.stats.survival import censored_quantiles
@@ -426,7 +426,7 @@ def _reaches(cut_at: float | datetime) -> datetime | float:
     return cut_at if isinstance(cut_at, datetime) else float(cut_at)
 
 
-def _describe(values: NDArray[np.float64], lags: int, confidence: float) -> dict[str, Any]:
+def _describe(values: Floats, lags: int, confidence: float) -> dict[str, Any]:
     effective_n = effective_sample_size(values)
     if np.isnan(effective_n):
         return {"note": "fewer than four values" if len(values) < 4 else "all values are equal"}
@@ -556,7 +556,7 @@ def _cov_and_bound(times: pl.DataFrame, ddof: int) -> pl.DataFrame:
     )
 
 
-def _best_row(ticks: pl.DataFrame, rows: dict[Any, NDArray[np.float64]]) -> dict[str, Any]:
+def _best_row(ticks: pl.DataFrame, rows: dict[Any, Floats]) -> dict[str, Any]:
     """Return the row of the table that matches the CoV of a job best; {} of none."""
     cov, matches = ticks["cov"].to_numpy(), {}
     for name, row in rows.items():

@@ -15,7 +15,7 @@ from scipy.linalg import hadamard
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from traceana.questions.stragglers.blocks import Counts, coming_report, over, read_reports
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Booleans, Floats
 from traceana.stats.quantiles import median_present, middle_of, peers_at_rank, peers_median, pick
 from traceana.stats.segments import highest_rise, rising_stretches
 
@@ -43,7 +43,7 @@ def log_ratio(value: Floats, usual: Floats, /) -> Floats:
 
 
 def excess_over_peers(
-    block: Floats, as_peer: Floats, calm: NDArray[np.bool_], /
+    block: Floats, as_peer: Floats, calm: Booleans, /
 ) -> tuple[Floats, Floats, Floats]:
     """Return severity, excess over the peers' and theirs: log ratios (job, worker, time)."""
     across = np.ascontiguousarray(as_peer.swapaxes(1, 2))
@@ -117,12 +117,12 @@ def evidence_of_reports(
     return evidence
 
 
-def _usual(values: Floats, calm: NDArray[np.bool_]) -> Floats:
+def _usual(values: Floats, calm: Booleans) -> Floats:
     """Return the median of the usual samples of each worker (..., 1)."""
     return median_present(values if calm.all() else np.where(calm, values, np.nan))[..., None]
 
 
-def _size(excess: Floats, calm: NDArray[np.bool_]) -> Floats:
+def _size(excess: Floats, calm: Booleans) -> Floats:
     """Return the sum of the absolute values of usual samples."""
     size: Floats = np.abs(excess).sum(axis=-1, where=calm & ~np.isnan(excess))
     return size
@@ -343,7 +343,7 @@ class _Noise(NamedTuple):
 
     reports: list[Floats]
     """Of each worker, without its episodes."""
-    is_new: NDArray[np.bool_]
+    is_new: Booleans
     """Whether a sample is a report: a repeated value is none."""
     base: Floats
     """(worker, time): sum of both medians."""
@@ -377,7 +377,7 @@ def _noise_of(x: Floats, stretches: Sequence[Stretch] = (), /) -> _Noise:
     return _Noise(reports, is_new, base, rho, inflation, effective)
 
 
-def _reports(residual: Floats, is_new: NDArray[np.bool_]) -> list[Floats]:
+def _reports(residual: Floats, is_new: Booleans) -> list[Floats]:
     return [of[new & ~np.isnan(of)] for of, new in zip(residual, is_new, strict=True)]
 
 
@@ -412,7 +412,7 @@ class Levels(NamedTuple):
     ci_low: Floats
     ci_high: Floats
     pvalue: Floats
-    changes: NDArray[np.bool_]
+    changes: Booleans
 
 
 def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
@@ -451,14 +451,14 @@ def measure_levels(calm: Floats, slow_level: float, /) -> Levels:
     return Levels(median, ratio, ratio / margin, ratio * margin, pvalue, changes)
 
 
-def _changes(logarithm: Floats, slow_level: float) -> NDArray[np.bool_]:
+def _changes(logarithm: Floats, slow_level: float) -> Booleans:
     """Return whether a worker's ratio to its peers differs between blocks: (job, block, worker)."""
     over_time = (logarithm - peers_median(logarithm)).swapaxes(1, 2)
     low, high = np.fmin.reduce(over_time, axis=2), np.fmax.reduce(over_time, axis=2)
     # a drift does not show in second differences, and a step in two of them
     noise = median_present(np.abs(np.diff(over_time, n=2, axis=-1))) / (0.6745 * np.sqrt(6))
     noise = np.fmax(noise, median_present(noise)[:, None])
-    changes: NDArray[np.bool_] = (
+    changes: Booleans = (
         (high > np.log(slow_level))
         & (np.expm1(low) < np.expm1(high) / 2)
         & (high - low > _RANGE * noise)
@@ -477,7 +477,7 @@ SAME_LEVEL: Final = 1.05
 _LEAST: Final = 1e-9
 
 
-def measure_noise(calm: Floats, /) -> tuple[Floats, NDArray[np.bool_]]:
+def measure_noise(calm: Floats, /) -> tuple[Floats, Booleans]:
     """Return the slowdown expected from noise alone, and whether the workers move as one.
 
     Noise is what is left without levels and shared variation; with F its distribution, the largest

@@ -10,7 +10,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
-from numpy.typing import NDArray
 from scipy.special import pdtrc
 
 from traceana.cohorts.observation import Capacity, capacity_of, cpus_of, node_column, window_of
@@ -30,6 +29,7 @@ from traceana.questions.trends.by_period import (
 from traceana.questions.trends.changes import changes_and_drift
 from traceana.questions.trends.tables import ClusterUtilization, IdleNodes
 from traceana.stats.arguments import is_number
+from traceana.stats.arrays import Booleans
 from traceana.stats.segments import long_gaps
 from traceana.stats.time_blocks import DAY_S
 from traceana.store import Trace
@@ -155,7 +155,7 @@ def _largest(gaps: pl.DataFrame) -> pl.DataFrame:
     start, end = (gaps[name].to_numpy() for name in ("start", "end"))
     shared = np.minimum(end[:, None], end) - np.maximum(start[:, None], start)
     both = np.maximum(end[:, None], end) - np.minimum(start[:, None], start)
-    alike: NDArray[np.bool_] = shared >= _ALIKE * both
+    alike: Booleans = shared >= _ALIKE * both
     return gaps.filter(pl.Series(alike[int(alike.sum(axis=1).argmax())])).unique(
         _NODE, keep="first", maintain_order=True
     )

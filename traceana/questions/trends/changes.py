@@ -22,6 +22,7 @@ from traceana.questions.trends.by_period import (
 from traceana.questions.trends.gaps import WEEK, slope_over_time
 from traceana.questions.trends.tables import Drift, LevelChanges
 from traceana.stats.arguments import as_generator
+from traceana.stats.arrays import Floats
 from traceana.stats.segments import Segment, deviating_ranks, deviating_segment
 from traceana.stats.time_blocks import DAY_S
 from traceana.store.frames import Names
@@ -351,10 +352,10 @@ def _onset(
     return min(possible), max(possible)
 
 
-def _without_weekdays(values: NDArray[Any], weekday: NDArray[Any]) -> NDArray[np.float64]:
+def _without_weekdays(values: NDArray[Any], weekday: NDArray[Any]) -> Floats:
     """Return the values minus the mean of their weekday."""
     counts = np.maximum(np.bincount(weekday, minlength=WEEK), 1)
-    result: NDArray[np.float64] = values - (np.bincount(weekday, values, WEEK) / counts)[weekday]
+    result: Floats = values - (np.bincount(weekday, values, WEEK) / counts)[weekday]
     return result
 
 
@@ -478,7 +479,7 @@ def _without(rows: pl.DataFrame, inside: pl.Expr) -> str | None:
     return f"without {name}: {size:.2g} % ({low:.2g} to {high:.2g} %)"
 
 
-def _resampled(chosen: NDArray[Any], generator: np.random.Generator) -> NDArray[np.float64]:
+def _resampled(chosen: NDArray[Any], generator: np.random.Generator) -> Floats:
     """Return how often each of the chosen days is drawn, as often as there are such days."""
     n = int(chosen.sum())
     times = np.zeros(len(chosen))

@@ -139,7 +139,7 @@ def slope_over_time(
 
 def _slopes_without_blocks(
     x: NDArray[Any], y: NDArray[Any], strata: NDArray[Any], block: NDArray[Any]
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the slopes within strata without each block; x and y have mean 0 in each stratum."""
     n_strata = int(strata.max()) + 1
     cells, of_cell = np.unique(block * n_strata + strata, return_inverse=True)
@@ -154,5 +154,5 @@ def _slopes_without_blocks(
 
     squares, products = (left(*pair) for pair in zip((x, y), sums, strict=True))
     squares[squares <= _FLAT * (x @ x)] = np.nan
-    slopes: NDArray[np.float64] = products / squares
+    slopes: Floats = products / squares
     return slopes

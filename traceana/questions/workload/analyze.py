@@ -10,7 +10,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
-from numpy.typing import NDArray
 
 from traceana.cohorts.cohort import GROUPINGS, SEEN
 from traceana.cohorts.observation import Observation, capacity_of, observe, window_of
@@ -32,15 +31,13 @@ from traceana.questions.workload.summary import (
     queueing_delay,
     workload_summary,
 )
+from traceana.stats.arrays import Floats
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, time_blocks
 from traceana.store import Trace
 from traceana.store.frames import collect, column_names, read_once, reduce_frame
 from traceana.store.manifest import Manifest
 from traceana.tables.display import key_heading
-
-Floats = NDArray[np.float64]
-
 
 _DAY_S: Final = 86_400
 _HOUR_S: Final = 3600

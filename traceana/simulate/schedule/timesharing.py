@@ -10,12 +10,12 @@ from itertools import chain
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from traceana.simulate.schedule.compiled import Compiled
 from traceana.simulate.schedule.elastic import is_restart, scaling_overhead_s
 from traceana.simulate.schedule.policy import ContinuousClock, ScheduleState, SlottedPolicy
 from traceana.simulate.schedule.queueing import fit_in_order
+from traceana.stats.arrays import Floats
 
 
 class Tiresias(SlottedPolicy):
@@ -354,12 +354,8 @@ class Themis(SlottedPolicy):
 
 @Compiled
 def _fair_fractions(
-    gpus: NDArray[np.float64],
-    left: NDArray[np.float64],
-    age: NDArray[np.float64],
-    alone: NDArray[np.float64],
-    capacity: float,
-) -> NDArray[np.float64]:
+    gpus: Floats, left: Floats, age: Floats, alone: Floats, capacity: float
+) -> Floats:
     """Return the least fractions at the smallest largest ratio, found by bisection."""
     low = max(0.0, np.max((age + left) / alone))
     fractions = np.minimum(left / np.maximum(low * alone - age, 1e-9), 1.0)

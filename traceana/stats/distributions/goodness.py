@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtri, stdtrit
 
 from traceana.errors import DataError
-from traceana.stats.arrays import Floats, Integers
+from traceana.stats.arrays import Booleans, Floats, Integers
 from traceana.stats.distributions.families import Family
 from traceana.stats.distributions.likelihood import Fit, Sample, fit_family, make_sample
 from traceana.stats.intervals import FEWEST_CLUSTERS
@@ -118,7 +117,7 @@ class ClusterTerms:
 
 
 def cluster_terms(
-    fit: Fit, y: Floats, cut: NDArray[np.bool_], low: Floats, cluster: Integers, /
+    fit: Fit, y: Floats, cut: Booleans, low: Floats, cluster: Integers, /
 ) -> ClusterTerms:
     """Return the derivatives of ln L in each cluster."""
     parts = fit.family.density(y, fit.theta)[1:], fit.family.survival(y, fit.theta)[1:]
@@ -220,7 +219,7 @@ def hill(
     /,
     *,
     entry: Floats | None = None,
-    observed: NDArray[np.bool_] | None = None,
+    observed: Booleans | None = None,
     cluster: Integers | None = None,
     confidence: float,
 ) -> Tail | None:

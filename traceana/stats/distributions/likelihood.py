@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr, ndtri
 
-from traceana.stats.arrays import Floats
+from traceana.stats.arrays import Booleans, Floats
 from traceana.stats.distributions.families import FAMILIES, Family, Terms
 
 _STEPS: Final = 200
@@ -70,7 +69,7 @@ def terms_of(family: Family, sample: Sample, theta: Floats, /) -> Floats:
     return np.stack([ends, cuts]) - share
 
 
-def survival_where(chosen: NDArray[np.bool_], family: Family, y: Floats, theta: Floats) -> Floats:
+def survival_where(chosen: Booleans, family: Family, y: Floats, theta: Floats) -> Floats:
     """Return the log survival at chosen values, and below it its gradient; 0 elsewhere."""
     survival = np.zeros((1 + len(theta), len(y)))
     if chosen.any():
@@ -231,7 +230,7 @@ def resolution(values: Floats, /) -> float | None:
 
 
 def make_sample(
-    y: Floats, cut: NDArray[np.bool_], bound: float | str | None, /, entry: Floats | None = None
+    y: Floats, cut: Booleans, bound: float | str | None, /, entry: Floats | None = None
 ) -> Sample:
     """Return a sample of logarithms; a bound of "min" is the smallest, `entry` that of each."""
     least = float(y.min()) if bound == "min" else bound
