@@ -59,10 +59,10 @@ def as_names(names: Names, /) -> tuple[str, ...]:
     return tuple(names)
 
 
-def as_keys(by: Names, columns: Iterable[str], /) -> tuple[str, ...]:
+def as_keys(by: Names, /, *columns: Iterable[str]) -> tuple[str, ...]:
     """Return the columns of `by`; refuse one with the name of a column of the result."""
     keys = as_names(by)
-    refuse_clash(keys, columns)
+    refuse_clash(keys, set().union(*columns))
     return keys
 
 

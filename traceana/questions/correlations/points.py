@@ -45,15 +45,7 @@ from traceana.stats.permutation import (
     sign_flip_pvalue,
     too_few_clusters,
 )
-from traceana.store.frames import (
-    LARGEST,
-    Names,
-    as_keys,
-    as_names,
-    open_frame,
-    reduce_frame,
-    refuse_clash,
-)
+from traceana.store.frames import LARGEST, Names, as_keys, open_frame, reduce_frame
 from traceana.tables.declare import declared, returns
 
 _MAX_BINS: Final = 1000
@@ -127,9 +119,8 @@ def joint_counts(
     [(2, 0.35, 15.49), (2, 2.83, 232.38)]
     """
     check_count("bins", bins, least=2, most=_MAX_BINS)
-    keys = as_names(by)
     ends = ("x_low", "x_high", "y_low", "y_high")
-    refuse_clash(keys, ("n", *ends, "x bin", "y bin"))
+    keys = as_keys(by, ("n", *ends, "x bin", "y bin"))
     lazy = open_frame(frame, keys=keys, measures=(x, y))
     rows = lazy.filter(~nw.col(x).is_null(), ~nw.col(y).is_null())
     values = {"x": nw.col(x), "y": nw.col(y)}

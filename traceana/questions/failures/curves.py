@@ -26,10 +26,7 @@ from traceana.questions.failures.events import (
 from traceana.questions.failures.rates import note_few
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
-    IncidenceGroups,
-    IncidenceSteps,
     SurvivalCurves,
-    SurvivalGroups,
     SurvivalQuantiles,
     SurvivalSteps,
 )
@@ -37,7 +34,7 @@ from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import FEWEST_BEYOND
 from traceana.stats.survival import log_log_interval, restricted_mean
-from traceana.store.frames import Names, as_names, beside, refuse_clash
+from traceana.store.frames import Names, as_keys, beside
 from traceana.tables.declare import declared, interval_columns
 from traceana.tables.formatting import duration_ticks
 
@@ -125,8 +122,8 @@ def cumulative_incidence(
     [('completed', 90.0, 0.33...), ('completed', 600.0, 0.66...)]
     """
     check_confidence(confidence)
-    keys, names = as_names(by), check_events(events)
-    refuse_clash(keys, {**IncidenceSteps.columns(), **IncidenceGroups.columns()})
+    keys = as_keys(by, *(table.columns() for table in CumulativeIncidence.tables.values()))
+    names = check_events(events)
     estimated = estimate_incidence(
         *(frame, keys, names),
         columns=Columns(status, runtime, start, entry, observed),
@@ -247,10 +244,8 @@ def kaplan_meier(
     250
     """
     check_confidence(confidence)
-    keys, names = as_names(by), ("ended",) if status is None else check_events(events)
-    refuse_clash(
-        keys, {**SurvivalSteps.columns(), **SurvivalGroups.columns(), **SurvivalQuantiles.columns()}
-    )
+    keys = as_keys(by, *(table.columns() for table in SurvivalCurves.tables.values()))
+    names = ("ended",) if status is None else check_events(events)
     for q in (*quantiles, confidence):
         check_confidence(q)
     if horizon_s is not None and not (is_number(horizon_s) and 0 < horizon_s < math.inf):

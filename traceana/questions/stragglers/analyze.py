@@ -34,11 +34,10 @@ from traceana.stats.quantiles import median_present
 from traceana.store import Trace
 from traceana.store.frames import (
     Names,
-    as_names,
+    as_keys,
     collect,
     open_frame,
     reduce_frame,
-    refuse_clash,
     with_seconds,
 )
 from traceana.tables.declare import ResultTable, declared, schema_of
@@ -111,10 +110,8 @@ def straggler_attributes(
     if not (is_number(min_explained) and 0 < min_explained <= 1):
         raise DataError(f"min_explained must be above 0 and at most 1; it is {min_explained!r}")
     check_count("resamples", resamples, most=MOST_RESAMPLES)
-    keys, names = as_names(by), as_names(attributes)
-    tables = (StragglerAttributes, AttributeGroups)
-    refuse_clash(keys, {column for table in tables for column in table.column_names()})
-    refuse_clash(names, (WORKER,))
+    keys = as_keys(by, *(table.columns() for table in AttributeResult.tables.values()))
+    names = as_keys(attributes, (WORKER,))
     if both := {*keys} & {*names}:
         raise DataError(f"by and attributes both name {', '.join(sorted(both))}; name it once")
     roles = {"time": time, "worker": worker}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
@@ -407,7 +406,7 @@ def detect_stragglers(
     """
     rules = Rules(min_severity, min_reports, min_duration_s, max_gap_reports, evidence)
     _check(rules, slow_level)
-    names = as_keys(by, set(chain(*(table.columns() for table in StragglerResult.tables.values()))))
+    names = as_keys(by, *(table.columns() for table in StragglerResult.tables.values()))
     roles = {"time": time, "worker": worker}
     frame = open_frame(samples, keys=(*names, time, worker), measures={"value": value}, roles=roles)
     in_seconds = time.endswith("_s") or frame.collect_schema()[time].is_temporal()
