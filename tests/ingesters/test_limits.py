@@ -325,6 +325,13 @@ def test_no_more_than_a_mebibyte_of_a_sparse_map_is_read() -> None:
     assert stream.count <= (1 << 20) + 512
 
 
+@pytest.mark.parametrize("body", [b"1" * 1_000_000, b"2 " * 499_999 + b"a="])
+def test_a_header_that_takes_the_square_of_its_size_is_not_read(body: bytes) -> None:
+    packed = header(b"x", len(body)) + body.ljust(-(-len(body) // 512) * 512, b"\0")
+    with pytest.raises(tarfile.ReadError, match=r"more than 255 digits|or many do"):
+        next(read_tar(io.BytesIO(packed + header(b"0", 0))))
+
+
 def test_an_archive_of_too_many_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_MOST_MEMBERS", 10)
     with pytest.raises(tarfile.ReadError, match="more than 10 members"):
@@ -545,7 +552,7 @@ def test_an_archive_of_very_many_logs_is_to_be_unpacked(
             (entry,) = ingest(tmp_path / packed, trace="m", **given).entries
             assert entry.rows_kept == 3
             continue
-        with pytest.raises(IngestError, match=r"more than 3 logs; unpack it, name the"):
+        with pytest.raises(IngestError, match=r"more than 3 logs; unpack it"):
             ingest(tmp_path / packed, trace="n", **given)
 
 

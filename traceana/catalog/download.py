@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _CHUNK: Final = 1 << 16
 _PAGE: Final = 1 << 16
 """Bytes of what a server may send in place of a file, such as a pointer to it."""
-_MOST_BYTES: Final = 1 << 33
+_MOST_BYTES: Final = 1 << 30
 """Of a file whose size is not published."""
 POINTERS: Final = {
     b"version https://git-lfs.github.com/spec/v1": ("Git LFS", "git lfs pull"),

@@ -38,6 +38,7 @@ SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
 _STEP: Final = 1 << 20
 _LARGE: Final = 1 << 20
 _LONGEST_HEADER: Final = 1 << 20
+_MOST_WORK: Final = 1 << 38
 _PADDING: Final = 2 * tarfile.BLOCKSIZE + tarfile.RECORDSIZE
 _MOST_MEMBERS: Final = 100_000
 _MOST_LOGS: Final = 1000
@@ -195,6 +196,7 @@ class Forward:
         self._stream = stream
         self._place = 0
         self._allowed: int | None = None
+        self._work = 0
 
     def tell(self) -> int:
         """Return how many bytes were read."""
@@ -204,9 +206,12 @@ class Forward:
         """Read up to so many bytes."""
         if self._allowed is not None:
             self._allowed -= size
-            if self._allowed < 0:
-                raise tarfile.ReadError("a member has a header of more than 1 MiB")
+            self._work += size**2  # of tarfile, where a header is made to its harm
+            if self._allowed < 0 or self._work > _MOST_WORK:
+                raise tarfile.ReadError("a member has a header of more than 1 MiB, or many do")
         data = self._stream.read(size)
+        if self._allowed is not None and re.search(rb"\d{256}", data):  # squared, too
+            raise tarfile.ReadError("a member's header has a number of more than 255 digits")
         self._place += len(data)
         return data
 
@@ -407,11 +412,8 @@ def sha256_of(paths: tuple[Path, ...]) -> str:
 
 def content_sha256(csv: CsvFile) -> str:
     """Return the sha256 of a CSV's own bytes, whatever it is wrapped in."""
-    digest = hashlib.sha256()
     with open_csv(csv) as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(cast("io.RawIOBase", stream), "sha256").hexdigest()
 
 
 def _join_parts(paths: list[Path]) -> list[tuple[Path, ...]]:
@@ -476,9 +478,7 @@ def _list_archive(
                 head = _first_line(stream)
             listing.csvs.append(CsvFile(name, paths, member.name, marked, head))
             if len(listing.csvs) - before > _MOST_LOGS:  # each is read from the archive's start
-                raise SourceError(
-                    f"{where_of(paths)}: more than {_MOST_LOGS:,} logs; unpack it, name the folder"
-                )
+                raise SourceError(f"{where_of(paths)}: more than {_MOST_LOGS:,} logs; unpack it")
             if not to_end and len(seen) == 1 and _seems_last(member, paths):
                 return  # it is decompressed once, when its rows are read
 
