@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
@@ -22,7 +23,7 @@ from traceana.page.blocks import Picture, Table
 from traceana.page.finding import Finding
 from traceana.page.section import Context, DataSource, Section, read_date, sections
 from traceana.report.page import Built, number_blocks, render_markdown, render_page, result_texts
-from traceana.report.papers_page import papers_page
+from traceana.report.papers_page import draw_direct, papers_of, papers_page
 from traceana.report.run import build_sections
 from traceana.store import Store, Trace, open_spark, open_store, store_path
 from traceana.store.cache import code_digest, command_of
@@ -186,7 +187,8 @@ def build_report(
     steps = len(chosen) + 1
     report_step = on_step or _notebook_bar()
     report_step(0, steps, context.data_source.noun)
-    pairs = _build(chosen, context, workers, report_step, steps)
+    papers = papers_of(context) if "html" in forms else []
+    pairs = _build(chosen, context, workers, report_step, steps, papers=papers)
     built = number_blocks([part for part in pairs if not part.is_empty])
     absent = [part.section for part in pairs if part.is_empty]
     with _writing(folder):
@@ -243,12 +245,15 @@ def _build(
     workers: int,
     report_step: Callable[[int, int, str], None],
     steps: int,
+    *,
+    papers: Sequence[str] = (),
 ) -> list[Built]:
     contents = build_sections(
         chosen,
         context,
         workers=1 if context.store.master else workers,
         on_done=lambda done, section: report_step(done, steps, section.title),
+        beside=[partial(draw_direct, paper) for paper in papers],
     )
     return [Built(*pair) for pair in zip(chosen, contents, strict=True)]
 

@@ -26,21 +26,32 @@ _Drawn = tuple[str, str]
 """A picture as SVG, and its caption."""
 
 
+def papers_of(context: Context, /) -> list[str]:
+    """Return the papers whose traces are in the store."""
+    traces = {trace for trace in context.ledgers if not context.synthetic(trace)}
+    return [paper for paper in PUBLISHED if traces & set(traces_of(paper))]
+
+
+def draw_direct(paper: str, context: Context, /) -> None:
+    """Draw and keep the figures of a paper that are built without their section."""
+    for figure in figures_of(paper):
+        direct = DIRECT.get(figure.figure)
+        if direct is not None and Choice(**options_of(figure)).has(direct.options):
+            _pictures(paper, figure, (), context, kept={})
+
+
 def papers_page(pictures: Sequence[Picture], context: Context, /) -> str | None:
     """Return the page of the papers whose traces are in the store, or None without such a trace."""
-    traces = {trace for trace in context.ledgers if not context.synthetic(trace)}
-    papers = [paper for paper in PUBLISHED if traces & set(traces_of(paper))]
+    papers = papers_of(context)
     if not papers:
         return None
-    ledgers = [ledger.json for ledger in context.ledgers.values()]
-    state = key_of(ledgers, code_digest(), versions())
     shown = {}
     for paper in papers:
         kept: Kept = {}
         shown[paper] = [
             (
                 figure,
-                _pictures(paper, figure, pictures, context, state=state, kept=kept),
+                _pictures(paper, figure, pictures, context, kept=kept),
                 claims_of(paper, figure.number),
             )
             for figure in figures_of(paper)
@@ -58,7 +69,6 @@ def _pictures(
     pictures: Sequence[Picture],
     context: Context,
     *,
-    state: str,
     kept: Kept,
 ) -> list[_Drawn]:
     if not published_figure.figure:
@@ -73,7 +83,8 @@ def _pictures(
     ]
     if same or _is_on_demand(published_figure):
         return same
-    key = key_of(paper, published_figure, state)
+    ledgers = [ledger.json for ledger in context.ledgers.values()]
+    key = key_of(paper, published_figure, ledgers, code_digest(), versions())
     found: list[_Drawn] | None = _CACHE.load(key)
     if found is None:
         try:

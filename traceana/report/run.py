@@ -51,8 +51,12 @@ def build_sections(
     *,
     workers: int,
     on_done: Callable[[int, Section], None],
+    beside: Sequence[Callable[[Context], None]] = (),
 ) -> list[Content]:
-    """Return the content of each section, those of an earlier run or built by processes."""
+    """Return the content of each section, those of an earlier run or built by processes.
+
+    Other processes also call the functions `beside`, which keep what they make.
+    """
     contents: dict[str, Content] = {}
 
     def take(section: Section, content: Content) -> None:
@@ -68,7 +72,7 @@ def build_sections(
         else:
             take(section, kept)
     if workers > 1 and len(missing) > 1 and not _is_small(context):
-        _share(missing, context, workers, take)
+        _share(missing, context, workers, take, beside=beside)
     else:
         for section in missing:
             take(section, _build(section, context))
@@ -87,6 +91,8 @@ def _share(
     context: Context,
     workers: int,
     take: Callable[[Section, Content], None],
+    *,
+    beside: Sequence[Callable[[Context], None]],
 ) -> None:
     """Build sections in other processes; those that share a frame are built by one."""
     tasks = any(context.store.traces(table=table) for table in ("tasks", "instances"))
@@ -108,9 +114,12 @@ def _share(
         built = {
             pool.submit(_build_by_id, *(section.id for section in group)): group for group in groups
         }
+        further = [pool.submit(_call, function) for function in beside]
         for future in as_completed(built):
             for section, content in zip(built[future], future.result(), strict=True):
                 take(section, content)
+        for made in as_completed(further):
+            made.result()
     except BrokenProcessPool as error:
         raise TraceanaError(
             "a process that was building the report was killed (out of memory?); "
@@ -142,6 +151,10 @@ def _end_with(sentinel: int) -> None:
 
 def _build_by_id(*names: str) -> list[Content]:
     return [_build(section, _opened[0]) for section in sections() if section.id in names]
+
+
+def _call(function: Callable[[Context], None]) -> None:
+    function(_opened[0])
 
 
 def _build(section: Section, context: Context) -> Content:
