@@ -22,6 +22,7 @@ from traceana import simulate
 from traceana.catalog import load_catalog
 from traceana.claims import (
     PAPERS,
+    VERDICTS,
     Claim,
     ClaimResults,
     Judgement,
@@ -33,7 +34,7 @@ from traceana.claims import (
 from traceana.claims.undecided import undecided
 from traceana.cohorts import tasks as job_sample
 from traceana.errors import DataError
-from traceana.ingesters import ingest
+from traceana.ingesters import add_table, ingest
 from traceana.questions.energy.savings import defaults
 from traceana.store import Store, Trace, open_store
 from traceana.store.cache import FOLDER
@@ -114,6 +115,73 @@ def test_other_rows_than_the_published_ones_refute_nothing(tmp_path: Path) -> No
     note = results.table.filter(id="itp-jobs")["reason"].item()
     assert note == "a part of microsoft-itp-2021/jobs is in the store: 20 of 69,351 published rows"
     assert results.altered == ("microsoft-itp-2021/raw-traces.tar.gz",)
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "name"),
+    [
+        ("microsoft-itp-2021/jobs", 69_000, "itp-span"),
+        # a claim on one job, which needs no file of the others
+        ("alibaba-minibatch-2020/worker_samples", 29_000, "antman-job2"),
+    ],
+)
+def test_a_part_of_a_frame_decides_nothing(
+    tmp_path: Path, table: str, rows: int, name: str
+) -> None:
+    trace, of = table.split("/")
+    n = pl.int_range(rows, eager=True).cast(pl.Float64)
+    if of == "jobs":
+        frame = {"job_id": n, "submit_s": n * 75, "end_s": n * 75 + 1, "gpus": 1}
+    else:
+        frame = {"job_id": "job_2", "worker_id": "0", "time_s": n, "batch_time": 1.0, "gpus": 0.2}
+    add_table(pl.DataFrame(frame), trace=trace, table=of, store=tmp_path)
+    found = check_claims(open_store(tmp_path), paper=trace).table.filter(id=name).row(0, named=True)
+    assert found["verdict"] == "untested"
+    assert found["reason"].startswith(f"a part of {table} is in the store: {rows:,} of ")
+
+
+def test_a_row_without_a_value_is_no_verdict(tmp_path: Path) -> None:
+    text = """
+title = "Made up"
+[claims.energies]
+statement = "an energy each"
+published = "2"
+values = { columns = ["beta", "energy"], rows = [["1.5", 2.0], ["2", nan]] }
+rows = "SELECT beta, CASE WHEN energy > 0 AND energy < 9 THEN energy END AS energy FROM printed"
+each = "{beta} {energy:.3f}"
+query = "SELECT COUNT(*) AS n FROM rows"
+measured = "{n}: {each}"
+holds = "n = 2"
+"""
+    (claim,) = papers.read_paper("made-up", text).claims
+    found = papers._measured(claim, Store(tmp_path))
+    assert (found.verdict, found.note) == (
+        "untested",
+        "the rows in the store cannot be analyzed: a row has no value",
+    )
+
+
+@pytest.mark.parametrize("name", ["zeus-convex", "zeus-tta-variation", "zeus-early-stopping"])
+def test_runs_that_never_reach_their_target_decide_nothing(
+    sample: Store, tmp_path: Path, name: str
+) -> None:
+    runs, power = (sample.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    never = runs.with_columns(target_epoch=pl.lit(None, pl.Int64)).collect()
+    add_table(never, trace="zeus-2023", table="training_runs", store=tmp_path)
+    add_table(power.collect(), trace="zeus-2023", table="power_profiles", store=tmp_path)
+    assert papers._measured(CLAIMS[name], open_store(tmp_path)).verdict == "untested"
+
+
+def test_one_row_of_each_table_ends_no_check(sample: Store, tmp_path: Path) -> None:
+    traces = {"zeus-2023": sample, "elasticflow-2023": traceana.open_sample()}
+    for trace, store in traces.items():
+        for table in store.trace(trace).manifest.tables:
+            row = store.scan(trace, table).head(1).collect()
+            add_table(row, trace=trace, table=table, store=tmp_path)
+    store = open_store(tmp_path)
+    for claim in CLAIMS.values():
+        if claim.tables and all(trace in traces for trace, _ in claim.tables):
+            assert papers._measured(claim, store).verdict in VERDICTS, claim.id
 
 
 def test_a_tampered_file_decides_nothing_and_changes_no_other_claim(
@@ -431,7 +499,7 @@ def test_an_unknown_paper(tmp_path: Path) -> None:
 def test_instances_of_recommendation_models_by_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(papers, "_WHOLE", 0)  # rows of a test are not the published ones
+    monkeypatch.setattr(papers, "_COUNTED", 0)  # rows of a test are not the published ones
     header = (
         "instance_sn,role,app_name,cpu_request,cpu_limit,gpu_request,gpu_limit,rdma_request,"
         "rdma_limit,memory_request,memory_limit,disk_request,disk_limit,max_instance_per_node,"

@@ -6,7 +6,8 @@ from typing import Final
 
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, agrees, decide, round_as
+from traceana.claims.claim import Claim, Judgement, agrees, decide, round_as, untested
+from traceana.errors import DataError
 from traceana.questions.deadlines.plans import rates, rules
 from traceana.questions.scheduling.what_if import deadlines_met, rates_of_all
 from traceana.questions.workload.summary import workload_summary
@@ -140,6 +141,8 @@ def cluster_size(store: Store, claim: Claim) -> Judgement:
     """Return the largest demand of the smallest or largest cluster."""
     table = read_schedule_jobs(store.trace(_ITP[0]).jobs).filter("known")
     capacities = find_capacity(table, gpus=None, machines=None, capacity=None)
+    if not capacities:
+        return untested("no cluster has a job with known times and GPUs")
     gpus = sorted(capacity.gpus for capacity in capacities.values())[claim.values["nth"]]
     note = "No file has the sizes; a demand is at most the size of its cluster."
     return Judgement("not testable", f"its largest demand is {gpus:,.0f} GPUs", note)
@@ -153,6 +156,8 @@ def elasticflow_concave(store: Store, _claim: Claim) -> Judgement:
     slopes = cells.with_columns(slope=gain / step).drop_nulls("slope")
     rises = (pl.col("slope").diff() > 0).any()
     curves = slopes.group_by("model", "batch_size", maintain_order=True).agg(rises.alias("rises"))
+    if curves.is_empty():
+        return untested("no model has throughputs of several numbers of GPUs")
     bent = curves.filter("rises").select(pl.format("{} at {}", "model", "batch_size")).to_series()
     return decide(
         holds=bent.is_empty(),
@@ -174,8 +179,10 @@ def _testbed(trace: Trace) -> pl.DataFrame:
 def _met_on_testbed(trace: Trace, policy: str, gpus: int) -> float:
     """Simulate the fraction of deadlines that a policy meets on the testbed."""
     jobs, profiles = _testbed(trace), trace.once(rates_of_all)
-    groups = simulate_schedule(jobs, policy=policy, profiles=profiles, gpus=gpus, group=None)
-    return float(groups.groups["fraction_met"].item())
+    groups = simulate_schedule(jobs, policy=policy, profiles=profiles, gpus=gpus, group=None).groups
+    if groups.is_empty():
+        raise DataError("no job of the testbed can be scheduled")
+    return float(groups["fraction_met"].item())
 
 
 def testbed_ratio(store: Store, claim: Claim) -> Judgement:

@@ -17,6 +17,7 @@ from traceana.claims.claim import Claim, Judgement, agrees, decide, round_as, sp
 from traceana.claims.papers import PAPERS
 from traceana.cohorts.task_times import END_IMPUTATIONS
 from traceana.cohorts.tasks import instance_times, sample_jobs, task_times
+from traceana.errors import DataError
 from traceana.questions.correlations.analyze import runtime_correlations
 from traceana.questions.correlations.points import implied_n
 from traceana.questions.failures.runtimes import runtime_by
@@ -33,6 +34,8 @@ def top_users(store: Store, claim: Claim) -> float:
     users = tags.select("inst_id", "user").drop_nulls().unique("inst_id")
     each = instances.join(users, on="inst_id").group_by("user").len().sort("len", descending=True)
     counts = each.collect(engine="streaming")["len"]
+    if counts.is_empty():
+        raise DataError("no instance has a user")
     top = counts.head(ceil(claim.values["users"] * len(counts)))
     return 100 * float(top.to_numpy().sum() / counts.to_numpy().sum())
 

@@ -168,13 +168,16 @@ def _measure(sql: Query, store: Store, claim: Claim) -> Judgement | float:
         evidence = context.execute(sql.rows, eager=True)
         context.register("rows", evidence)
     numbers = context.execute(sql.query).collect(engine="streaming")
-    if None in numbers.row(0):
+    if numbers.is_empty() or None in numbers.row(0):
         raise DataError("a column has no value")
     if not sql.measured:
         number = float(numbers.item())
         holds, measured = agrees(number, claim.published), round_as(number, claim.published)
         return decide(holds=holds, measured=measured, evidence=evidence if sql.rows else None)
-    each = ", ".join(sql.each.format(**row) for row in evidence.iter_rows(named=True))
+    try:
+        each = ", ".join(sql.each.format(**row) for row in evidence.iter_rows(named=True))
+    except TypeError:
+        raise DataError("a row has no value") from None
     measured = sql.measured.format(**numbers.row(0, named=True), each=each)
     if not sql.holds:
         return not_testable(measured)
@@ -316,8 +319,10 @@ _SCHEMA: Final = schema_of(ClaimVerdicts)
 _CACHE: Final = Cache("claims")
 _BY_DIGITS: Final = "The printed digits are compared."
 _JUDGED: Final = ("reproduced", "differs", "observation")
-_WHOLE: Final = 0.9
-"""Fraction of the published rows below which a table is incomplete; READMEs round and misprint."""
+_WHOLE: Final = 0.999
+"""Fraction of the rows of the published files below which a frame is a part; few are rejected."""
+_COUNTED: Final = 0.9
+"""The same where only a README counts the rows: it rounds and misprints."""
 
 
 def check_claims(
@@ -441,19 +446,21 @@ def _lacking(claim: Claim, stored: _Stored) -> Judgement | None:
     synthetic = dict.fromkeys(need[0] for need in claim.tables if entries[need].synthetic)
     if synthetic:
         return untested(f"the store's rows of {', '.join(synthetic)} are synthetic")
-    return _incomplete(claim, stored) if claim.every_file else None
+    return _incomplete(claim, stored)
 
 
 def _incomplete(claim: Claim, stored: _Stored) -> Judgement | None:
     """Return which published file or rows of the tables of a claim are missing, or None."""
     missing = dict.fromkeys(csv for need in claim.tables for csv in stored.missing(*need))
-    if missing:
+    if missing and claim.every_file:
         return untested(f"files of the trace are not in the store: {', '.join(missing)}")
     for trace, table in claim.tables:
-        published = load_catalog()[trace].rows.get(table, 0) if trace in load_catalog() else 0
+        known = load_catalog().get(trace)
+        published = known.rows.get(table, 0) if known else 0
+        least = (_WHOLE if known and known.tried else _COUNTED) * published
         entry = stored.entries[trace, table]
         whole = all(file.as_published for file in entry.files)
-        if not whole and entry.rows_read < _WHOLE * published:
+        if not whole and entry.rows_read < least:
             return untested(
                 f"a part of {trace}/{table} is in the store: {entry.rows_read:,} of "
                 f"{published:,} published rows"

@@ -19,6 +19,7 @@ from traceana.claims.claim import (
     span,
     untested,
 )
+from traceana.errors import DataError
 from traceana.questions.energy.savings import (
     configurations,
     defaults,
@@ -179,7 +180,10 @@ def _ratios(store: Store, choice: str) -> pl.DataFrame:
 
 
 def _speech(trace: Trace) -> pl.DataFrame:
-    return trace.once(configurations, _GPU)[_SPEECH]
+    configured = trace.once(configurations, _GPU)
+    if _SPEECH not in configured:
+        raise DataError(f"no configuration of {_SPEECH} on {_GPU}")
+    return configured[_SPEECH]
 
 
 def saving(store: Store, claim: Claim) -> Judgement:
@@ -300,6 +304,8 @@ def grid_suboptimal(store: Store, _claim: Claim) -> Judgement:
 def part_matters_most(store: Store, _claim: Claim) -> Judgement:
     """Compare the energy of the policy without each of its parts."""
     table = store.trace(_TRACE).once(policy_variants, _GPU).filter(comparison="part left out")
+    if table.is_empty() or table["energy"].null_count():
+        return untested(f"the policy without each of its parts cannot be simulated on {_GPU}")
     left_out = table.filter(pl.col("variant") != "none").select("variant", "energy").rows()
     parts = [f"without {name} {energy:.2f}" for name, energy in left_out]
     most = table.sort("energy")["variant"][-1]
@@ -323,6 +329,8 @@ def convex(store: Store, _claim: Claim) -> Judgement:
         slopes = rises / np.diff(best["batch_size"].to_numpy())
         rows.append((dataset, len(values), wrong, bool((np.diff(slopes) >= 0).all())))
     schema = ["dataset", "batch_sizes", "steps_against", "is_convex"]
+    if not rows:
+        return untested(f"no data set of {_GPU} reaches its target")
     table = pl.DataFrame(rows, schema=schema, orient="row")
     off = table.filter(pl.col("steps_against") > 0)["dataset"].to_list()
     return decide(
@@ -346,6 +354,8 @@ def tta_variation(store: Store, claim: Claim) -> Judgement:
         )
         for dataset, energy in store.trace(_TRACE).once(configurations, _GPU).items()
     ]
+    if not rows:
+        return untested(f"no data set of {_GPU} reaches its target")
     table = pl.concat(rows).unique(("dataset", "batch_size")).drop_nulls("cv")
     table = table.filter(pl.col("runs") > 1).sort("cv", descending=True)
     above = table.filter(100 * pl.col("cv") >= claim.values["percent"])
