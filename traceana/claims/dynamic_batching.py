@@ -142,8 +142,8 @@ def quotient(_store: Store, claim: Claim) -> Judgement:
     first, second = claim.values["of"]
     value, least = first / second, claim.values.get("more_than")
     holds = value > least if least else agrees(value, claim.values["is"])
-    rows = {"number": [first, second]}
-    return decide(holds=holds, measured=f"{value:.2f}", evidence=pl.DataFrame(rows))
+    rows = pl.DataFrame({"dividend": [first], "divisor": [second], "quotient": [value]})
+    return decide(holds=holds, measured=f"{value:.2f}", evidence=rows)
 
 
 def batching_equalises(_store: Store, _claim: Claim) -> Judgement:
