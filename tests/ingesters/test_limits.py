@@ -174,7 +174,7 @@ def test_memory_of_a_long_line_is_a_few_times_its_length(line: bytes) -> None:
 
 def test_lines_that_cannot_all_be_rows_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("traceana.ingesters.readers.csv.arrow", None)
-    assert Block(b"\n" * 1000, ("a", "b", "c"), 1, 0).at_once() is None
+    assert Block(b"1\r2\n" * 1000, ("a", "b", "c"), 1, 0).at_once() is None
 
 
 def test_a_block_with_a_fault_is_read_in_parts() -> None:
@@ -309,26 +309,26 @@ def header(kind: bytes, size: int) -> bytes:
 
 
 @pytest.mark.parametrize("kind", [b"x", b"g", b"L", b"K", b"X"])
-def test_no_more_than_a_mebibyte_of_a_header_is_read(kind: bytes) -> None:
+def test_no_more_than_256_kibibytes_of_a_header_is_read(kind: bytes) -> None:
     stream = Endless(header(kind, 2 << 30), b"a")
-    with pytest.raises(tarfile.ReadError, match="header of more than 1 MiB"):
+    with pytest.raises(tarfile.ReadError, match="header of more than 256 KiB"):
         next(read_tar(stream))  # type: ignore[arg-type]
-    assert stream.count <= 1 << 20
+    assert stream.count <= 1 << 18
 
 
-def test_no_more_than_a_mebibyte_of_a_sparse_map_is_read() -> None:
+def test_no_more_than_256_kibibytes_of_a_sparse_map_is_read() -> None:
     sparse = bytearray(header(b"S", 512))
     sparse[482] = 1  # more of the map follows
     stream = Endless(bytes(sparse), b"7")
     with pytest.raises(tarfile.ReadError):
         next(read_tar(stream))  # type: ignore[arg-type]
-    assert stream.count <= (1 << 20) + 512
+    assert stream.count <= (1 << 18) + 512
 
 
-@pytest.mark.parametrize("body", [b"1" * 1_000_000, b"2 " * 499_999 + b"a="])
+@pytest.mark.parametrize("body", [b"1" * 200_000, b"2 " * 499_999 + b"a="])
 def test_a_header_that_takes_the_square_of_its_size_is_not_read(body: bytes) -> None:
     packed = header(b"x", len(body)) + body.ljust(-(-len(body) // 512) * 512, b"\0")
-    with pytest.raises(tarfile.ReadError, match=r"more than 255 digits|or many do"):
+    with pytest.raises(tarfile.ReadError, match=r"more than 255 digits|more than 256 KiB"):
         next(read_tar(io.BytesIO(packed + header(b"0", 0))))
 
 

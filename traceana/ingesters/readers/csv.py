@@ -113,13 +113,15 @@ class Block:
         place = pl.int_range(self.first_line, self.first_line + rows.height, eager=True)
         if rows.height < self.lines:
             breaks = rows.select(pl.sum_horizontal(pl.col(pl.String).str.count_matches("\n")))
-            place += breaks.to_series().fill_null(0).cum_sum().shift(1, fill_value=0)
+            before = breaks.to_series().fill_null(0).cum_sum()
+            if rows.height + (before[-1] if quoted and rows.height else 0) < self.lines:
+                return None  # pyarrow leaves blank lines out
+            place += before.shift(1, fill_value=0)
         return rows.with_columns(place.cast(pl.Int64).alias(LINE))
 
     def _has_odd_ends(self) -> bool:
-        """Whether pyarrow finds other lines: at CR, of blank ones, after a byte order mark."""
-        begins = self.data.startswith((b"\n", codecs.BOM_UTF8))
-        return begins or b"\r" in self.data or b"\n\n" in self.data
+        """Whether pyarrow finds other lines: at CR, or after a byte order mark."""
+        return self.data.startswith(codecs.BOM_UTF8) or b"\r" in self.data
 
     def _is_strict(self) -> bool:
         """Whether each cell is quoted as a whole, or does not begin with a quote."""
@@ -134,6 +136,8 @@ class Block:
     @cached_property
     def not_utf8(self) -> bool:
         """Whether some cells had invalid UTF-8, replaced by U+FFFD."""
+        if self.data.isascii():
+            return False
         try:
             self.data.decode()
         except UnicodeDecodeError:
