@@ -36,7 +36,7 @@ _BROKEN: Final[tuple[type[Exception], ...]] = (
 )
 SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
 _STEP: Final = 1 << 20
-_LARGE: Final = 1 << 20
+_LARGE: Final = _STEP
 _LONGEST_HEADER: Final = 1 << 18
 _MOST_WORK: Final = 1 << 38  # the squares of four of them: half a minute
 _PADDING: Final = 2 * tarfile.BLOCKSIZE + tarfile.RECORDSIZE
@@ -208,9 +208,7 @@ class Forward:
             self._allowed -= size
             self._work += size**2  # of tarfile, where a header is made to its harm
             if self._allowed < 0 or self._work > _MOST_WORK:
-                raise tarfile.ReadError(
-                    "a member has a header of more than 256 KiB, or many have long ones"
-                )
+                raise tarfile.ReadError("a header of more than 256 KiB, or many long ones")
         data = self._stream.read(size)
         if self._allowed is not None and re.search(rb"\d{256}", data):  # squared, too
             raise tarfile.ReadError("a member's header has a number of more than 255 digits")
