@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,22 +60,6 @@ def test_processes_and_the_cache_give_the_same_bytes(
         assert len(list(cache.glob("*.pickle"))) == len(SOME)
     assert reports[0] == reports[1] == reports[2]
     assert {"index.html", "index.md", "figures/saved-zeus-2023.svg"} <= set(reports[0])
-
-
-@pytest.mark.usefixtures("cache")
-@pytest.mark.parametrize(("rows", "alone"), [(4_999, True), (5_000, False)])
-def test_a_short_log_of_jobs_needs_no_other_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, alone: bool
-) -> None:
-    def refuse(*_: object, **_options: object) -> None:
-        raise BrokenProcessPool
-
-    monkeypatch.setattr(report_run, "ProcessPoolExecutor", refuse)
-    jobs = pl.DataFrame({"submit_s": pl.int_range(rows, eager=True)}).with_row_index("job_id")
-    store = tmp_path / "store"
-    add_table(jobs.cast({"job_id": pl.String}), trace="mine", table="jobs", store=store)
-    with nullcontext() if alone else pytest.raises(BrokenProcessPool):
-        build_report(store, only=["data-quality", "traces"], out=tmp_path / "out", workers=2)
 
 
 def test_two_reports_at_the_same_moment_do_not_disturb_each_other(

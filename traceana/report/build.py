@@ -137,8 +137,8 @@ def build_report(
         ``html`` for ``index.html``, ``md`` for ``index.md``. Figures (SVG) are in
         ``figures/``, the data of figures and tables (CSV) in ``data/``.
     workers
-        Processes that build sections; those of a short log of jobs are built by one. With more than
-        one, a script needs the guard ``if __name__ == "__main__":``, as with multiprocessing.
+        Processes that build sections. With more than one, a script needs the guard ``if __name__ ==
+        "__main__":``, as with multiprocessing.
     engine
         ``polars``, or ``spark`` to read and aggregate the tables: it needs the extra
         ``traceana[spark]`` and Java 17, and ignores `workers`.

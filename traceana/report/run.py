@@ -32,8 +32,6 @@ from traceana.tables.result import Result
 SECTION_CACHE: Final = Cache("report", limit_bytes=1 << 28)
 _MOST_WORKERS: Final = 4
 """More would wait for the longest section, and each takes some 300 MB."""
-_FEW_ROWS: Final = 5_000
-"""Rows of a log of jobs below which other processes would take longer to start than to build."""
 _opened: list[Context] = []
 """In a process that was started to build sections: what they share."""
 
@@ -71,19 +69,12 @@ def build_sections(
             missing.append(section)
         else:
             take(section, kept)
-    if workers > 1 and len(missing) > 1 and not _is_small(context):
+    if workers > 1 and len(missing) > 1:
         _share(missing, context, workers, take, beside=beside)
     else:
         for section in missing:
             take(section, _build(section, context))
     return [contents[section.id] for section in sections]
-
-
-def _is_small(context: Context) -> bool:
-    """Return whether the store has a short log of jobs alone; other tables are simulated with."""
-    entries = [entry for trace in context.traces for entry in trace.ledger.entries]
-    is_of_jobs = all(trace.has("jobs") for trace in context.traces)
-    return is_of_jobs and sum(entry.rows_kept for entry in entries) < _FEW_ROWS
 
 
 def _share(
