@@ -57,10 +57,24 @@ for folder in sorted((Path(traceana.__file__).parent / "questions").glob("*/")):
     # an idea without an area above has one of its own
     if (folder / "__init__.py").exists() and all(part not in parts for _, parts in AREAS.values()):
         AREAS[folder.name] = (folder.name.capitalize(), (part,))
-PACKAGES = ("traceana", *(f"traceana.{name}" for name in (
-    "simulate", "figures", "ingesters", "exchange", "store", "claims", "catalog",
-    "samples", "report", "errors",
-)))  # fmt: skip
+PACKAGES = (
+    "traceana",
+    *(
+        f"traceana.{name}"
+        for name in (
+            "simulate",
+            "figures",
+            "ingesters",
+            "exchange",
+            "store",
+            "claims",
+            "catalog",
+            "samples",
+            "report",
+            "errors",
+        )
+    ),
+)
 _INDEX = """\
 Python
 ======

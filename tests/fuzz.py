@@ -65,9 +65,11 @@ def _pod(name: str) -> dict[str, Any]:
 def _job(name: str) -> dict[str, Any]:
     """Return a Job of two pods, as kubectl prints it."""
     status = {
-        "startTime": "2026-03-02T08:00:00Z", "completionTime": "2026-03-02T09:00:00Z", "failed": 1,
+        "startTime": "2026-03-02T08:00:00Z",
+        "completionTime": "2026-03-02T09:00:00Z",
+        "failed": 1,
         "conditions": [{"type": "Complete", "status": "True"}],
-    }  # fmt: skip
+    }
     spec = {"parallelism": 2, "template": {"spec": _pod(name)["spec"]}}
     return {"kind": "Job", "metadata": {"name": f"{name}-1772438400"}, "spec": spec} | {
         "status": status
@@ -116,12 +118,51 @@ SEEDS = {
     "pods.jsonl": "\n".join(json.dumps(_pod(f"p{i}")) for i in range(4)).encode(),
 }
 TOKENS = [
-    b"", b"\n", b"\r\n", b"\r", b"\0", b"\xff", b"\xef\xbb\xbf", b'"', b'""', b",", b"|", b";",
-    b"\t", b" ", b"=cmd()", b"<script>", b"nan", b"inf", b"-1", b"1e999", b"9" * 30, b"\x1b[31m",
-    b"{", b"}", b"[", b"]", b"null", b'"\\ud800"', b"\\", b"," * 50, b"\n" * 50, b"x" * 5000,
-    b"1-00:00:00", b"9999999-99:99:99", b"9999-12-31T23:59:59", b"\0line", b"id", b"\xe2\x80\xa8",
-    b"9" * 18, b"1E400G", b"0000-00-00", b"-9223372036854775808", b"2_[1-9]", b"\x1f",
-]  # fmt: skip
+    b"",
+    b"\n",
+    b"\r\n",
+    b"\r",
+    b"\0",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b'"',
+    b'""',
+    b",",
+    b"|",
+    b";",
+    b"\t",
+    b" ",
+    b"=cmd()",
+    b"<script>",
+    b"nan",
+    b"inf",
+    b"-1",
+    b"1e999",
+    b"9" * 30,
+    b"\x1b[31m",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"null",
+    b'"\\ud800"',
+    b"\\",
+    b"," * 50,
+    b"\n" * 50,
+    b"x" * 5000,
+    b"1-00:00:00",
+    b"9999999-99:99:99",
+    b"9999-12-31T23:59:59",
+    b"\0line",
+    b"id",
+    b"\xe2\x80\xa8",
+    b"9" * 18,
+    b"1E400G",
+    b"0000-00-00",
+    b"-9223372036854775808",
+    b"2_[1-9]",
+    b"\x1f",
+]
 PAST = {
     "a lone surrogate in JSON lines": ("x.jsonl", _OBJECTS[0].encode() + b'\n{"id":"\\ud800"}\n'),
     "a lone surrogate in a JSON array": ("x.json", b'[{"id":"\\ud800","g":"1"}]'),
@@ -133,15 +174,17 @@ PAST = {
     "doubled separators": ("x.csv", SEEDS["x.csv"].replace(b",", b",,")),
     "blank records": ("x.txt", SEEDS["x.txt"] + b"\n" * 5000),
     "a resource three times": (
-        "x.txt", SEEDS["x.txt"].replace(b"|cpu=8", b"|cpu=0|cpu=0|cpu=8", 1)
+        "x.txt",
+        SEEDS["x.txt"].replace(b"|cpu=8", b"|cpu=0|cpu=0|cpu=8", 1),
     ),
     "deep nesting": (
-        "x.jsonl", _OBJECTS[0].encode() + b"\n" + b'{"a":' * 5000 + b"1" + b"}" * 5000
+        "x.jsonl",
+        _OBJECTS[0].encode() + b"\n" + b'{"a":' * 5000 + b"1" + b"}" * 5000,
     ),
     "a long number": ("x.jsonl", b'{"id":"a","g":' + b"9" * 5000 + b"}\n"),
     "a year past all": ("x.csv", SEEDS["x.csv"] + b"\nz,1,1,9999999-12-31 00:00:00,1G,completed"),
     "a size past all": ("x.csv", SEEDS["x.csv"] + b"\nz,1,1,,1e999G,completed"),
-}  # fmt: skip
+}
 # Parquet that panicked (twice) and that ended the process; an empty name of sacct's; short lines
 # and a long one that have all marks together
 PAST_SEEDS = (777094, 60604, 90720, 4246049, 20261144, 5302543)
@@ -304,9 +347,12 @@ def check_frames(examples: int, seed: int) -> None:
     """Add frames with any columns to a store."""
 
     @settings(
-        max_examples=examples, deadline=None, database=None, derandomize=seed == 0,
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=seed == 0,
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(frames())
     def add(frame: pl.DataFrame) -> None:
         with tempfile.TemporaryDirectory() as folder:

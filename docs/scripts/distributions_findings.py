@@ -30,9 +30,13 @@ def told(fits: DistributionFits) -> pl.DataFrame:
         for family in fits.table["family"]
     ]
     return fits.table.select(
-        "family", pl.Series("parameters", parameters), "delta", "ks_statistic", "ks_pvalue",
+        "family",
+        pl.Series("parameters", parameters),
+        "delta",
+        "ks_statistic",
+        "ks_pvalue",
         "fraction_above_bound",
-    )  # fmt: skip
+    )
 
 
 def families(itp: pl.DataFrame) -> str:

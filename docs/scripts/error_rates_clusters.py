@@ -48,8 +48,11 @@ CASES = (
     *((clusters, 0.3, "equal") for clusters in (5, 10, 30, 60)),
     (60, 0.0, "Pareto"),
 )
-TESTS = ("rank ANOVA, `compare_runtimes`", "chi-squared, `outcome_association`",
-         "odds ratio, `failure_model`")  # fmt: skip
+TESTS = (
+    "rank ANOVA, `compare_runtimes`",
+    "chi-squared, `outcome_association`",
+    "odds ratio, `failure_model`",
+)
 
 
 def make_rows(
@@ -74,9 +77,14 @@ def rows_in_clusters(clusters: int, share: float, sizes: str, cluster: str | Non
         chance = expit(logit(np.array([0.2, 0.4, 0.6]))[stratum] + np.log(2) * group)
         words = np.array(["completed", "failed"])
         jobs = pl.DataFrame(
-            {"cluster": of, "g": group, "runtime_s": np.exp(first), "mean": MEAN + first,
-             "status": words[(norm.cdf(first) < FAILED).astype(int)]}
-        )  # fmt: skip
+            {
+                "cluster": of,
+                "g": group,
+                "runtime_s": np.exp(first),
+                "mean": MEAN + first,
+                "status": words[(norm.cdf(first) < FAILED).astype(int)],
+            }
+        )
         strata = words[(norm.cdf(first) < chance).astype(int)]
         groups = pl.DataFrame({"cluster": of, "g": group, "s": stratum, "status": strata})
         times = -norm.logsf(scores) / np.array(list(RATES.values()))[:, None]

@@ -67,10 +67,14 @@ def by_users_and_days(
         runtime, fails = scores + of_day * level[:, day]
         taste = random.beta(0.5, 0.5, n_users)[user]
         rows = pl.DataFrame(
-            {"user": user, "gpu_type": np.where(random.random(n) < taste, "A", "B"),
-             "runtime_s": np.exp(runtime), "duration_s": np.exp(runtime),
-             "status": np.where(norm.cdf(fails) < FAILED, "failed", "completed")}
-        )  # fmt: skip
+            {
+                "user": user,
+                "gpu_type": np.where(random.random(n) < taste, "A", "B"),
+                "runtime_s": np.exp(runtime),
+                "duration_s": np.exp(runtime),
+                "status": np.where(norm.cdf(fails) < FAILED, "failed", "completed"),
+            }
+        )
         times = pl.Series((day + random.random(n)) * DAY_S)
         rows, cluster, block_s, _ = _with_blocks(rows, times, "user")
         nothing: Any = None

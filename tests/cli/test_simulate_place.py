@@ -69,15 +69,27 @@ def test_table_has_means_over_seeds(store: Path) -> None:
 
 def test_jobs_that_fit_on_no_empty_machine_are_counted(tmp_path: Path) -> None:
     # too many GPUs, cores, memory; a type that no machine has; one type where memory lacks
-    jobs = pl.DataFrame(
-        {"gpus": [4.0, 1.0, 1.0, 0.5, 1.0, 2.0, 0.5, 0.0], "cpus": [1, 65, 1, 1, 1, 64, None, 1],
-         "memory_gib": [1, 1, 33, 1, 20, 8, None, 33],
-         "gpu_type": [None, None, None, "H100", "A10|T4", "T4", "H100|A10", "A10"]}
-    ).with_row_index("job_id").cast({"job_id": pl.String})  # fmt: skip
+    jobs = (
+        pl.DataFrame(
+            {
+                "gpus": [4.0, 1.0, 1.0, 0.5, 1.0, 2.0, 0.5, 0.0],
+                "cpus": [1, 65, 1, 1, 1, 64, None, 1],
+                "memory_gib": [1, 1, 33, 1, 20, 8, None, 33],
+                "gpu_type": [None, None, None, "H100", "A10|T4", "T4", "H100|A10", "A10"],
+            }
+        )
+        .with_row_index("job_id")
+        .cast({"job_id": pl.String})
+    )
     machines = pl.DataFrame(
-        {"machine_id": ["a", "b"], "gpus": [2, 3], "cpus": [64, 64], "memory_gib": [8, 32],
-         "gpu_type": ["T4", "A10"]}
-    )  # fmt: skip
+        {
+            "machine_id": ["a", "b"],
+            "gpus": [2, 3],
+            "cpus": [64, 64],
+            "memory_gib": [8, 32],
+            "gpu_type": ["T4", "A10"],
+        }
+    )
     for table, frame in (("jobs", jobs), ("machines", machines)):
         add_table(frame, trace="mine", table=table, store=tmp_path)
     asked = ("mine", "--policy", "fgd", "--seeds", "1", "--store", str(tmp_path))

@@ -102,16 +102,21 @@ def test_owners_are_those_of_the_jobs_of_the_tasks(tmp_path: Path) -> None:
         return task_owners(Store(tmp_path).trace("somewhere"))
 
     keys: dict[str, list[object]] = {
-        "job_id": ["b", "a", "c", "b"], "task_name": ["w", "w", "w", "ps"],
-        "status": ["completed"] * 4, "start_s": [1.0] * 4, "end_s": [2.0] * 4,
-    }  # fmt: skip
+        "job_id": ["b", "a", "c", "b"],
+        "task_name": ["w", "w", "w", "ps"],
+        "status": ["completed"] * 4,
+        "start_s": [1.0] * 4,
+        "end_s": [2.0] * 4,
+    }
     table("tasks", keys)
     table("instances", keys)
     assert owners().columns == []
     jobs: dict[str, list[object]] = {
-        "job_id": ["a", "b", "c"], "inst_id": ["1", "2", None], "user": ["u", None, None],
+        "job_id": ["a", "b", "c"],
+        "inst_id": ["1", "2", None],
+        "user": ["u", None, None],
         "status": ["completed"] * 3,
-    }  # fmt: skip
+    }
     table("jobs", jobs)
     tags: dict[str, list[object]] = {"inst_id": ["2", "1", "2"], "group": ["z", None, "y"]}
     table("job_tags", tags)

@@ -23,8 +23,9 @@ TRACE = "somewhere"
 def session(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """Job a: a server without GPUs and two workers; b starts before it was submitted; c is lost."""
     store: Path = tmp_path_factory.mktemp("jobs") / "store"
-    jobs = pl.DataFrame({"job_id": ["a", "b", "c"], "status": "completed",
-                         "submit_s": [100.0, 500.0, 600.0]})  # fmt: skip
+    jobs = pl.DataFrame(
+        {"job_id": ["a", "b", "c"], "status": "completed", "submit_s": [100.0, 500.0, 600.0]}
+    )
     tasks = pl.DataFrame(
         {
             "job_id": ["a", "a", "b", "c"],

@@ -51,9 +51,14 @@ def test_nothing_is_open_without_a_window() -> None:
 def test_a_derived_window_ends_where_running_rows_have_run_until() -> None:
     # the export was made at 12, 3 s after the last end; the runtime of an ended row says nothing
     rows = pl.DataFrame(
-        {"start_s": [0.0, 4.0, None], "submit_s": [0.0, 1.0, 11.0], "end_s": [9.0, None, None],
-         "runtime_s": [20.0, 8.0, None], "status": ["completed", "running", "pending"]}
-    )  # fmt: skip
+        {
+            "start_s": [0.0, 4.0, None],
+            "submit_s": [0.0, 1.0, 11.0],
+            "end_s": [9.0, None, None],
+            "runtime_s": [20.0, 8.0, None],
+            "status": ["completed", "running", "pending"],
+        }
+    )
     derived = Manifest(
         trace="t", title="T", window_start_s=0.0, window_end_s=11.0, window="derived"
     )

@@ -40,11 +40,17 @@ def test_without_users_the_units_are_blocks_of_days(tmp_path: Path) -> None:
     level = rng.normal(size=40)[day]
     runtime = np.exp(7 + level + 0.1 * rng.normal(size=1000))
     submit = day * DAY_S + rng.uniform(0, DAY_S, 1000)
-    jobs = pl.DataFrame({
-        "job_id": [f"j{i}" for i in range(1000)], "submit_s": submit, "start_s": submit,
-        "end_s": submit + runtime, "runtime_s": runtime, "gpus": 1.0,
-        "status": ["failed", "completed", "completed", "completed"] * 250,
-    })  # fmt: skip
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{i}" for i in range(1000)],
+            "submit_s": submit,
+            "start_s": submit,
+            "end_s": submit + runtime,
+            "runtime_s": runtime,
+            "gpus": 1.0,
+            "status": ["failed", "completed", "completed", "completed"] * 250,
+        }
+    )
     cohort = form_cohort(trace_of(jobs, tmp_path))
     assert cohort.cluster == BLOCK
     assert cohort.block_s == DAY_S
@@ -65,11 +71,18 @@ def test_days_that_differ_beside_users_are_units_as_well(of_days: bool, tmp_path
     level = rng.normal(size=90)[day] if of_days else rng.normal(size=60)[user]
     submit = day * DAY_S + rng.uniform(0, DAY_S, n)
     fails = level + rng.normal(size=n) < -1
-    jobs = pl.DataFrame({
-        "job_id": [f"j{i}" for i in range(n)], "user": [f"u{one}" for one in user],
-        "submit_s": submit, "start_s": submit, "end_s": submit + 60, "runtime_s": 60.0,
-        "status": np.where(fails, "failed", "completed"), "gpus": 1.0,
-    })  # fmt: skip
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{i}" for i in range(n)],
+            "user": [f"u{one}" for one in user],
+            "submit_s": submit,
+            "start_s": submit,
+            "end_s": submit + 60,
+            "runtime_s": 60.0,
+            "status": np.where(fails, "failed", "completed"),
+            "gpus": 1.0,
+        }
+    )
     trace = trace_of(jobs, tmp_path)
     cohort = form_cohort(trace)
     assert cohort.cluster == "user"
@@ -100,11 +113,18 @@ def test_tails_of_runtimes_are_over_users_and_days(tmp_path: Path) -> None:
         7 + rng.normal(size=90)[day] + 0.7 * rng.normal(size=60)[user] + rng.normal(size=n)
     )
     submit = day * DAY_S + rng.uniform(0, DAY_S, n)
-    jobs = pl.DataFrame({
-        "job_id": [f"j{i}" for i in range(n)], "user": [f"u{one}" for one in user],
-        "submit_s": submit, "start_s": submit, "end_s": submit + ran, "runtime_s": ran,
-        "status": "completed", "gpus": 1.0,
-    })  # fmt: skip
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{i}" for i in range(n)],
+            "user": [f"u{one}" for one in user],
+            "submit_s": submit,
+            "start_s": submit,
+            "end_s": submit + ran,
+            "runtime_s": ran,
+            "status": "completed",
+            "gpus": 1.0,
+        }
+    )
     tail = analyze_runtime_distributions(trace_of(jobs, tmp_path)).tail
     assert tail is not None
     row = tail.row(-1, named=True)  # the most values
@@ -128,14 +148,19 @@ def watched(tmp_path: Path) -> Trace:
     runtime = np.where(fails, rng.exponential(1800, n), completes)
     submit = np.sort(rng.uniform(0, window, n))
     cut = submit + runtime > window
-    jobs = pl.DataFrame({
-        "job_id": [f"j{i}" for i in range(n)], "user": [f"u{i}" for i in rng.integers(0, 60, n)],
-        "gpu_type": np.where(a100, "A100", "T4"), "gpus": rng.choice([1.0, 2, 4], n),
-        "submit_s": submit, "start_s": submit,
-        "end_s": np.where(cut, np.nan, submit + runtime),
-        "runtime_s": np.where(cut, np.nan, runtime),
-        "status": np.where(cut, "running", np.where(fails, "failed", "completed")),
-    }).with_columns(pl.col("end_s", "runtime_s").fill_nan(None))  # fmt: skip
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{i}" for i in range(n)],
+            "user": [f"u{i}" for i in rng.integers(0, 60, n)],
+            "gpu_type": np.where(a100, "A100", "T4"),
+            "gpus": rng.choice([1.0, 2, 4], n),
+            "submit_s": submit,
+            "start_s": submit,
+            "end_s": np.where(cut, np.nan, submit + runtime),
+            "runtime_s": np.where(cut, np.nan, runtime),
+            "status": np.where(cut, "running", np.where(fails, "failed", "completed")),
+        }
+    ).with_columns(pl.col("end_s", "runtime_s").fill_nan(None))
     return trace_of(jobs, tmp_path)
 
 
@@ -166,11 +191,16 @@ def test_failures_are_compared_by_a_runtime_where_many_jobs_still_run(watched: T
 
 
 def test_a_trace_that_has_ended_keeps_its_rows(tmp_path: Path) -> None:
-    jobs = pl.DataFrame({
-        "job_id": ["a", "b", "c"], "submit_s": [0.0, 1, 2], "start_s": [0.0, 1, 2],
-        "end_s": [9.0, 9, 9], "runtime_s": [9.0, 8, 7],
-        "status": ["failed", "completed", "completed"],
-    })  # fmt: skip
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_s": [0.0, 1, 2],
+            "start_s": [0.0, 1, 2],
+            "end_s": [9.0, 9, 9],
+            "runtime_s": [9.0, 8, 7],
+            "status": ["failed", "completed", "completed"],
+        }
+    )
     cohort = outcome_cohort(trace_of(jobs, tmp_path))
     assert cohort.horizon_s is None
     assert cohort.cluster is None  # a few seconds are no ten blocks
@@ -196,11 +226,17 @@ def test_failures_of_groups_are_compared_at_equal_gpus(tmp_path: Path) -> None:
     start = rng.uniform(0, 60 * DAY_S, n)
     ran = rng.exponential(3600, n)
     jobs = pl.DataFrame(
-        {"job_id": [str(one) for one in range(n)], "gpus": np.where(large, 8.0, 1.0),
-         "gpu_type": np.where(first, "A", "B"), "submit_s": start, "start_s": start,
-         "end_s": start + ran, "runtime_s": ran,
-         "status": np.where(fails, "failed", "completed")}
-    )  # fmt: skip
+        {
+            "job_id": [str(one) for one in range(n)],
+            "gpus": np.where(large, 8.0, 1.0),
+            "gpu_type": np.where(first, "A", "B"),
+            "submit_s": start,
+            "start_s": start,
+            "end_s": start + ran,
+            "runtime_s": ran,
+            "status": np.where(fails, "failed", "completed"),
+        }
+    )
     trace = trace_of(jobs, tmp_path)
     crude = fails[first].mean() - fails[~first].mean()
     assert crude > 0.1
@@ -222,11 +258,18 @@ def test_a_difference_that_sizes_explain_is_not_the_heading_alone(tmp_path: Path
     first = rng.random(n) < np.where(large, 0.8, 0.2)
     start, ran = rng.uniform(0, 60 * DAY_S, n), rng.exponential(3600, n)
     jobs = pl.DataFrame(
-        {"job_id": [str(one) for one in range(n)], "gpus": np.where(large, 8.0, 1.0),
-         "gpu_type": np.where(first, "A", "B"), "submit_s": start, "start_s": start,
-         "end_s": start + ran, "runtime_s": ran, "user": [f"u{one % 60}" for one in range(n)],
-         "status": np.where(rng.random(n) < np.where(large, 0.4, 0.1), "failed", "completed")}
-    )  # fmt: skip
+        {
+            "job_id": [str(one) for one in range(n)],
+            "gpus": np.where(large, 8.0, 1.0),
+            "gpu_type": np.where(first, "A", "B"),
+            "submit_s": start,
+            "start_s": start,
+            "end_s": start + ran,
+            "runtime_s": ran,
+            "user": [f"u{one % 60}" for one in range(n)],
+            "status": np.where(rng.random(n) < np.where(large, 0.4, 0.1), "failed", "completed"),
+        }
+    )
     [finding] = build([trace_of(jobs, tmp_path)]).findings
     heading = getattr(finding, "heading", "")
     assert heading.endswith("fail within 1 d, but with the same GPUs no difference is clear")
@@ -240,10 +283,17 @@ def test_a_difference_of_groups_that_share_users_is_left_out_user_by_user(tmp_pa
     fails = rng.random(2000) < rng.beta(1, 3, 25)[user]
     start = rng.uniform(0, 60 * DAY_S, 2000)
     jobs = pl.DataFrame(
-        {"job_id": [str(one) for one in range(2000)], "user": [f"u{one}" for one in user],
-         "gpu_type": np.where(first, "A", "B"), "submit_s": start, "start_s": start,
-         "end_s": start + 60, "runtime_s": 60.0, "status": np.where(fails, "failed", "completed")}
-    )  # fmt: skip
+        {
+            "job_id": [str(one) for one in range(2000)],
+            "user": [f"u{one}" for one in user],
+            "gpu_type": np.where(first, "A", "B"),
+            "submit_s": start,
+            "start_s": start,
+            "end_s": start + 60,
+            "runtime_s": 60.0,
+            "status": np.where(fails, "failed", "completed"),
+        }
+    )
     found = incidence_difference(trace_of(jobs, tmp_path), "gpu_type", ("A", "B"), DAY_S, False)
     assert found is not None
 
@@ -271,10 +321,18 @@ def test_collinear_features_lead_with_what_they_do_together(tmp_path: Path) -> N
     fails = rng.random(n) < 1 / (1 + np.exp(1.5 - np.log2(cpus)))
     start = rng.uniform(0, 60 * DAY_S, n)
     jobs = pl.DataFrame(
-        {"job_id": [str(one) for one in range(n)], "user": [f"u{one % 90}" for one in range(n)],
-         "cpus": cpus, "memory_gib": memory, "submit_s": start, "start_s": start,
-         "end_s": start + 60, "runtime_s": 60.0, "status": np.where(fails, "failed", "completed")}
-    )  # fmt: skip
+        {
+            "job_id": [str(one) for one in range(n)],
+            "user": [f"u{one % 90}" for one in range(n)],
+            "cpus": cpus,
+            "memory_gib": memory,
+            "submit_s": start,
+            "start_s": start,
+            "end_s": start + 60,
+            "runtime_s": 60.0,
+            "status": np.where(fails, "failed", "completed"),
+        }
+    )
     first, *_ = model_section([trace_of(jobs, tmp_path)]).findings
     assert "CPUs and memory (GiB) are together associated with failure (p < 0.001" in str(first)
     assert str(first).endswith("which of them is not certain.")
@@ -287,10 +345,17 @@ def test_runtimes_that_began_before_the_window_are_not_compared(tmp_path: Path) 
     start = np.concatenate([np.linspace(12, 28, 2 * n) * DAY_S, np.full(late, 5 * DAY_S)])
     ran = np.concatenate([np.tile([3600.0, 3601.0], n), np.full(late, 8 * DAY_S)])
     jobs = pl.DataFrame(
-        {"job_id": [str(one) for one in range(len(ran))], "submit_s": start, "start_s": start,
-         "gpu_type": ["A", "B"] * n + ["A"] * late, "end_s": start + ran, "runtime_s": ran,
-         "status": "completed", "gpus": 1.0}
-    )  # fmt: skip
+        {
+            "job_id": [str(one) for one in range(len(ran))],
+            "submit_s": start,
+            "start_s": start,
+            "gpu_type": ["A", "B"] * n + ["A"] * late,
+            "end_s": start + ran,
+            "runtime_s": ran,
+            "status": "completed",
+            "gpus": 1.0,
+        }
+    )
     trace_of(jobs, tmp_path)
     manifest = tmp_path / "planted" / "manifest.json"
     ends = {"window": "stated", "window_start_s": 10 * DAY_S, "window_end_s": 30 * DAY_S}
@@ -305,10 +370,16 @@ def test_runtimes_that_began_before_the_window_are_not_compared(tmp_path: Path) 
 def test_a_median_of_longer_jobs_compares_with_a_log_without_short_ones(tmp_path: Path) -> None:
     ran = np.random.default_rng(4).exponential(1000, 2001)
     jobs = pl.DataFrame(
-        {"job_id": [str(one) for one in range(2001)], "submit_s": np.arange(2001.0),
-         "start_s": np.arange(2001.0), "end_s": np.arange(2001) + ran, "runtime_s": ran,
-         "status": "completed", "gpus": 1.0}
-    )  # fmt: skip
+        {
+            "job_id": [str(one) for one in range(2001)],
+            "submit_s": np.arange(2001.0),
+            "start_s": np.arange(2001.0),
+            "end_s": np.arange(2001) + ran,
+            "runtime_s": ran,
+            "status": "completed",
+            "gpus": 1.0,
+        }
+    )
     median, n = median_above(form_cohort(trace_of(jobs, tmp_path)), 600.0)
     assert n == (ran >= 600).sum()
     assert median == pytest.approx(np.median(ran[ran >= 600]), rel=0.01)

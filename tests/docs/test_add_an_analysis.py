@@ -68,8 +68,12 @@ def test_five_files_add_an_analysis_and_one_a_section(tmp_path: Path) -> None:
 
     told = subprocess.run(
         [sys.executable, "-c", RUN],
-        check=True, capture_output=True, text=True, cwd=tmp_path, env=environment,
-    ).stdout  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=environment,
+    ).stdout
     html = read_page((tmp_path / "page" / "index.html").read_text(encoding="utf-8"))
     part = section(html, "longest-jobs")
     rows = read_table(part, "A log of seven jobs")

@@ -22,8 +22,11 @@ from traceana.figures import figures
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "index.md"] + [
-    page for part in ("tutorials", "how-to", "explanation") for page in
-    sorted((DOCS / part).glob("*.md")) if page.name != "add-an-analysis.md"]  # fmt: skip
+    page
+    for part in ("tutorials", "how-to", "explanation")
+    for page in sorted((DOCS / part).glob("*.md"))
+    if page.name != "add-an-analysis.md"
+]
 """The page left out has a test that adds its files to a copy of the package."""
 NOT_RUN = {
     "pip install": "network",

@@ -105,9 +105,12 @@ def test_the_largest_jobs_are_marked_with_what_they_hold() -> None:
 
 def test_each_group_has_a_lorenz_curve() -> None:
     jobs = pl.DataFrame(
-        {"gpus": [1.0] * 100 + [1.0, 3.0], "runtime_s": [3600] * 102,
-         "cluster": ["a"] * 100 + ["b"] * 2}
-    )  # fmt: skip
+        {
+            "gpus": [1.0] * 100 + [1.0, 3.0],
+            "runtime_s": [3600] * 102,
+            "cluster": ["a"] * 100 + ["b"] * 2,
+        }
+    )
     curves = lorenz_curve(jobs, by="cluster")
     ax = plot_concentration(curves)
     np.testing.assert_allclose(*line(ax, "curve-a").T)
@@ -130,8 +133,11 @@ def test_ticks_of_bytes_have_units() -> None:
     sent = empirical_distribution(pl.DataFrame({"sent": [2e3, 3e6, 4e10]}), "sent")
     axis = plot_empirical_distribution(sent, sizes=True).xaxis
     assert axis.get_major_formatter().format_ticks([1e3, 1e5, 1e7, 1e10]) == [
-        "1 kB", "100 kB", "10 MB", "10 GB",
-    ]  # fmt: skip
+        "1 kB",
+        "100 kB",
+        "10 MB",
+        "10 GB",
+    ]
 
 
 def test_groups_of_one_size_state_it_once() -> None:

@@ -146,8 +146,12 @@ ODDS = replace(
 def test_odds_ratios_stand_in_rows_under_their_feature() -> None:
     ax = plot_failure_odds(ODDS)
     assert [label.get_text() for label in ax.get_yticklabels()] == [
-        "GPU type, versus MISC", "T4", "P100", "V100", "CPUs doubled",
-    ]  # fmt: skip
+        "GPU type, versus MISC",
+        "T4",
+        "P100",
+        "V100",
+        "CPUs doubled",
+    ]
     assert points(ax, "dot-1").tolist() == [[2.0, 1]]
     ends = np.asarray(collection(ax, "interval-4").get_segments())[0, :, 0]
     assert ends.tolist() == [1.0, 1.2]

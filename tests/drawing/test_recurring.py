@@ -106,8 +106,11 @@ def test_ratios_of_two_stages_as_steps_and_as_bins() -> None:
     ax = plot_ratio_distribution(ratios)
     (before,) = (line for line in ax.lines if line.get_gid() == "before")
     assert np.asarray(before.get_xydata()).tolist() == [
-        [0.25, 0.25], [0.5, 0.5], [1.0, 0.75], [2.25, 1.0],
-    ]  # fmt: skip
+        [0.25, 0.25],
+        [0.5, 0.5],
+        [1.0, 0.75],
+        [2.25, 1.0],
+    ]
     bins = plot_ratio_distribution(ratios, kind="histogram")
     for stairs in bins.patches:
         assert np.sum(stairs.get_data().values) == pytest.approx(1)  # type: ignore[attr-defined]

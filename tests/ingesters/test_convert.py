@@ -117,11 +117,15 @@ def test_unknown_values_are_counted_by_their_first_word() -> None:
 @pytest.mark.parametrize(
     ("number", "rule"),
     [
-        ("1000000000000000", None), ("1000000000000001", "inst_num"),
-        ("9223372036854775808", "inst_num"), ("1.5", "inst_num"),
-        ("-1", "inst_num"), ("1e3", None), ("1_0", "inst_num"),
+        ("1000000000000000", None),
+        ("1000000000000001", "inst_num"),
+        ("9223372036854775808", "inst_num"),
+        ("1.5", "inst_num"),
+        ("-1", "inst_num"),
+        ("1e3", None),
+        ("1_0", "inst_num"),
     ],
-)  # fmt: skip
+)
 def test_whole_numbers_fit_into_64_bits(number: str, rule: str | None) -> None:
     found = converted(block_of([f"j,worker,{number},Failed,1,2,600.0,10.0,100.0,T4".encode()]))
     if rule is None:

@@ -15,9 +15,10 @@ from traceana.ingesters.expressions import row_condition
 
 names = st.sampled_from(["a", "b", "user", "order"])
 numbers = st.one_of(
-    names.filter(lambda name: name in ("a", "b")), st.integers(-9, 9).map(str),
+    names.filter(lambda name: name in ("a", "b")),
+    st.integers(-9, 9).map(str),
     st.sampled_from(["1.5e0", "2e1"]),
-)  # fmt: skip
+)
 values = st.recursive(
     numbers,
     lambda inner: st.one_of(

@@ -46,10 +46,19 @@ def test_swf_times_are_absolute_and_minus_one_is_missing(write: Write, tmp_path:
     assert jobs["status"].to_list() == ["completed", "cancelled", "failed"]
     first = jobs.row(0, named=True)
     expected = {
-        "job_id": "1", "submit_s": 843458400.0, "start_s": 843458410.0, "end_s": 843458510.0,
-        "runtime_s": 100.0, "time_limit_s": 200.0, "cpus": 8.0, "cpu_time_s": 320.0, "user": "3",
-        "memory_gib": 8 * 2048 / 1024**2, "memory_gib_used": 4 * 1024 / 1024**2, "queue": "1",
-    }  # fmt: skip
+        "job_id": "1",
+        "submit_s": 843458400.0,
+        "start_s": 843458410.0,
+        "end_s": 843458510.0,
+        "runtime_s": 100.0,
+        "time_limit_s": 200.0,
+        "cpus": 8.0,
+        "cpu_time_s": 320.0,
+        "user": "3",
+        "memory_gib": 8 * 2048 / 1024**2,
+        "memory_gib_used": 4 * 1024 / 1024**2,
+        "queue": "1",
+    }
     assert {name: first[name] for name in expected} == expected
     assert jobs.row(1, named=True)["start_s"] is None
     assert jobs["cpus"].to_list() == [8.0, 4.0, 4.0]  # not requested: those allocated
@@ -84,12 +93,14 @@ def pod(name: str, phase: str, *containers: dict[str, Any], **status: Any) -> di
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": name, "namespace": "nlp", "creationTimestamp": "2026-03-02T08:00:00Z",
+            "name": name,
+            "namespace": "nlp",
+            "creationTimestamp": "2026-03-02T08:00:00Z",
             "ownerReferences": [{"kind": "Job", "name": "bert-28432890"}],
         },
         "spec": {"nodeName": "n1", "containers": list(containers)},
         "status": {"phase": phase, **status},
-    }  # fmt: skip
+    }
 
 
 def container(**resources: dict[str, str]) -> dict[str, Any]:
@@ -102,15 +113,23 @@ def pods(*items: object, indent: int | None = 4) -> str:
 
 ENDED = {
     "restartCount": 2,
-    "state": {"terminated": {
-        "exitCode": 137, "reason": "OOMKilled",
-        "startedAt": "2026-03-02T08:10:00Z", "finishedAt": "2026-03-02T08:20:00Z",
-    }},
-    "lastState": {"terminated": {
-        "exitCode": 1, "reason": "Error",
-        "startedAt": "2026-03-02T08:05:00Z", "finishedAt": "2026-03-02T08:09:00Z",
-    }},
-}  # fmt: skip
+    "state": {
+        "terminated": {
+            "exitCode": 137,
+            "reason": "OOMKilled",
+            "startedAt": "2026-03-02T08:10:00Z",
+            "finishedAt": "2026-03-02T08:20:00Z",
+        }
+    },
+    "lastState": {
+        "terminated": {
+            "exitCode": 1,
+            "reason": "Error",
+            "startedAt": "2026-03-02T08:05:00Z",
+            "finishedAt": "2026-03-02T08:09:00Z",
+        }
+    },
+}
 
 
 @pytest.mark.parametrize("indent", [4, None])
@@ -138,10 +157,18 @@ def test_pods_become_jobs(write: Write, tmp_path: Path, indent: int | None) -> N
     assert jobs["end_reason"].to_list() == ["OOMKilled", "Evicted", "Preempting", None]
     first = jobs.row(0, named=True)
     expected = {
-        "job_id": "nlp/a", "job_name": "bert-28432890", "group": "nlp/bert", "account": "nlp",
-        "cpus": 1.5, "memory_gib": 1.5, "gpus": 2.0, "restarts": 2, "exit_code": "137",
-        "runtime_s": 900.0, "node": "n1",
-    }  # fmt: skip
+        "job_id": "nlp/a",
+        "job_name": "bert-28432890",
+        "group": "nlp/bert",
+        "account": "nlp",
+        "cpus": 1.5,
+        "memory_gib": 1.5,
+        "gpus": 2.0,
+        "restarts": 2,
+        "exit_code": "137",
+        "runtime_s": 900.0,
+        "node": "n1",
+    }
     assert {name: first[name] for name in expected} == expected
     assert first["end_s"] - first["submit_s"] == 1200
 
@@ -198,16 +225,25 @@ def test_a_list_of_jobs(write: Write, tmp_path: Path) -> None:
         }
 
     begun = "2026-03-02T08:00:00Z"
-    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded",
-              "lastTransitionTime": "2026-03-02T08:02:00Z"}  # fmt: skip
+    failed = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "BackoffLimitExceeded",
+        "lastTransitionTime": "2026-03-02T08:02:00Z",
+    }
     done = {"type": "Complete", "status": "True"}
     text = pods(
-        job("a-28432890", 3, startTime=begun, completionTime="2026-03-02T08:01:30Z",
-            conditions=[done]),
+        job(
+            "a-28432890",
+            3,
+            startTime=begun,
+            completionTime="2026-03-02T08:01:30Z",
+            conditions=[done],
+        ),
         job("b", 1, startTime=begun, failed=7, conditions=[failed]),
         job("c", 2, startTime=begun, active=2),
         job("d", 1),
-    )  # fmt: skip
+    )
     jobs, entry = read(write("jobs.json", text) / "jobs.json", tmp_path / "store")
     assert entry.rows_kept == 4
     assert jobs["status"].to_list() == ["completed", "failed", "running", "pending"]

@@ -48,9 +48,12 @@ def test_nvidia_smi_units_and_missing_values(write: Write, tmp_path: Path) -> No
     assert rows["machine_id"].unique().to_list() == ["node01"]
     assert rows["time_s"][0] == pytest.approx(1772438400.12)  # date -d '2026-03-02 08:00 UTC' +%s
     assert rows.select("gpu", "utilization", "memory_gib", "power_w").rows() == [
-        ("0", 0.45, 2.0, 250.5), ("1", 0.0, 3 / 1024, None), ("0", None, None, 61.0),
-        ("0", 1.0, 40.0, 400.0), ("1", None, 3 / 1024, 60.0),
-    ]  # fmt: skip
+        ("0", 0.45, 2.0, 250.5),
+        ("1", 0.0, 3 / 1024, None),
+        ("0", None, None, 61.0),
+        ("0", 1.0, 40.0, 400.0),
+        ("1", None, 3 / 1024, 60.0),
+    ]
 
 
 def test_nvidia_smi_without_units_and_in_a_time_zone(write: Write, tmp_path: Path) -> None:
@@ -61,25 +64,31 @@ def test_nvidia_smi_without_units_and_in_a_time_zone(write: Write, tmp_path: Pat
     file = write("all.csv", text) / "all.csv"
     rows, _ = read(file, tmp_path / "store", timezone="Europe/Berlin")
     assert rows.select("machine_id", "gpu", "time_s", "utilization", "memory_gib").row(0) == (
-        "n7", "GPU-5fc3", 1772438400.0, 0.45, 1.0,
-    )  # fmt: skip
+        "n7",
+        "GPU-5fc3",
+        1772438400.0,
+        0.45,
+        1.0,
+    )
 
 
 def test_nvidia_smi_with_unix_times_and_a_named_index(write: Write, tmp_path: Path) -> None:
     text = "timestamp,gpu_index,utilization.gpu [%]\n1772438400,0,45\n1772438400.5,1,0\n"
     rows, _ = read(write("n7.csv", text) / "n7.csv", tmp_path / "store")
     assert rows.select("gpu", "time_s", "utilization").rows() == [
-        ("0", 1772438400.0, 0.45), ("1", 1772438400.5, 0.0),
-    ]  # fmt: skip
+        ("0", 1772438400.0, 0.45),
+        ("1", 1772438400.5, 0.0),
+    ]
 
 
 def test_dcgmi_samples_without_a_time_are_a_second_apart(write: Write, tmp_path: Path) -> None:
     rows, entry = read(write("node02.log", DCGMI) / "node02.log", tmp_path / "store")
     assert not entry.rejected
     assert rows.select("gpu", "time_s", "utilization", "memory_gib", "power_w").rows() == [
-        ("0", 0.0, 0.45, 2.0, 250.5), ("1", 0.0, 0.0, 3 / 1024, None),
+        ("0", 0.0, 0.45, 2.0, 250.5),
+        ("1", 0.0, 0.0, 3 / 1024, None),
         ("0", 1.0, 1.0, 40.0, 400.0),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("stamp", ["1772438400.5", "2026-03-02 08:00:00.5"])
@@ -96,15 +105,25 @@ def answer(*series: tuple[dict[str, str], list[Any]]) -> dict[str, Any]:
 
 LABELS = {"Hostname": "node03", "gpu": "1", "instance": "10.0.0.3:9400", "pod": "dcgm-exporter-x"}
 MATRIX = answer(
-    ({"__name__": "DCGM_FI_DEV_GPU_UTIL", "exported_pod": "train-0", **LABELS},
-     [[1772438400, "45"], [1772438430.5, "NaN"]]),
+    (
+        {"__name__": "DCGM_FI_DEV_GPU_UTIL", "exported_pod": "train-0", **LABELS},
+        [[1772438400, "45"], [1772438430.5, "NaN"]],
+    ),
     ({"__name__": "DCGM_FI_DEV_POWER_USAGE", **LABELS}, [[1772438400, "250.5"]]),
     ({"__name__": "DCGM_FI_DEV_SM_CLOCK", **LABELS}, [[1772438400, "1410"]]),
-    ({"__name__": "nvidia_gpu_memory_used_bytes", "instance": "node04:9445",
-      "minor_number": "0"}, [[1772438400, "2147483648"], "odd"]),
-    ({"__name__": "nvidia_gpu_jobId", "instance": "node04:9445", "minor_number": "0"},
-     [[1772438400, "812"]]),
-)  # fmt: skip
+    (
+        {
+            "__name__": "nvidia_gpu_memory_used_bytes",
+            "instance": "node04:9445",
+            "minor_number": "0",
+        },
+        [[1772438400, "2147483648"], "odd"],
+    ),
+    (
+        {"__name__": "nvidia_gpu_jobId", "instance": "node04:9445", "minor_number": "0"},
+        [[1772438400, "812"]],
+    ),
+)
 
 
 @pytest.mark.parametrize("indent", [None, 2])

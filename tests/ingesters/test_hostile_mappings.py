@@ -44,7 +44,7 @@ def ingest_csv(folder: Path, mapping: str, content: str = "id,g\na,1\nb,2\n") ->
         (ID + f'gpus = "{"(" * 5000}g{")" * 5000}"\n', "has too many terms"),
         (ID + f'gpus = "{"x" * 5000}"\n', "the source has no column 'x+\\.\\.\\.'"),
     ],
-)  # fmt: skip
+)
 def test_an_odd_mapping_is_one_short_line(tmp_path: Path, mapping: str, message: str) -> None:
     with pytest.raises(TraceanaError, match=message) as raised:
         ingest_csv(tmp_path, mapping)

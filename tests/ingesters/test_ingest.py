@@ -62,8 +62,12 @@ def test_rows_arrive_with_our_names_and_units(files: Path, tmp_path: Path) -> No
 
     jobs = open_store(tmp_path / "store").scan("microsoft-itp-2021", "jobs").collect()
     assert jobs.select("job_id", "cluster", "submit_s", "runtime_s", "gpus").row(5) == (
-        "c2-job2", "cluster02", 200.0, 602.0, 4.0,
-    )  # fmt: skip
+        "c2-job2",
+        "cluster02",
+        200.0,
+        602.0,
+        4.0,
+    )
     assert jobs["status"].null_count() == 30
 
 

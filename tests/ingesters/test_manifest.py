@@ -104,10 +104,13 @@ def test_a_changed_catalog_entry_builds_its_tables_anew(
 def test_times_from_1990_on_are_absolute(second: int, absolute: bool, tmp_path: Path) -> None:
     jobs = pl.DataFrame(
         {
-            "job_id": ["a", "b"], "submit_s": [second + 5.0, second], "start_s": [None, second + 7],
-            "end_s": [second + 90.0, None], "status": "completed",
+            "job_id": ["a", "b"],
+            "submit_s": [second + 5.0, second],
+            "start_s": [None, second + 7],
+            "end_s": [second + 90.0, None],
+            "status": "completed",
         }
-    )  # fmt: skip
+    )
     add_table(jobs, trace="own", table="jobs", store=tmp_path)
     manifest = open_store(tmp_path).manifest("own")
     assert manifest.absolute_times == absolute
@@ -193,8 +196,9 @@ def test_a_fact_may_be_unknown_where_its_type_says_so() -> None:
 
 def test_a_fact_may_be_missing_where_its_type_allows_it() -> None:
     assert checked_facts({"timezone": None, "title": "x"}, Manifest, "m") == {
-        "timezone": None, "title": "x",
-    }  # fmt: skip
+        "timezone": None,
+        "title": "x",
+    }
     with pytest.raises(DataError, match=r"^m: title: 'None' is not"):
         checked_facts({"title": None}, Manifest, "m")
 

@@ -121,24 +121,33 @@ def test_a_status_without_values_is_ours(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stated", "cells", "expected"),
     [
-        ('"x"', ["1.5", "-0", "1e3", "a", "", "inf", " 1"],
-         [1.5, 0.0, 1000.0, None, None, None, None]),
+        (
+            '"x"',
+            ["1.5", "-0", "1e3", "a", "", "inf", " 1"],
+            [1.5, 0.0, 1000.0, None, None, None, None],
+        ),
         ('"x / 60"', ["90", ""], [1.5, None]),
         ('"COALESCE(x, 7)"', ["2", ""], [2.0, 7.0]),
         ('"CASE WHEN x > 10 THEN 10 ELSE x END"', ["12", "3"], [10.0, 3.0]),
         ('"x * 1.5"', ["2"], [3.0]),
-        ('"SPLIT_PART(x, \':\', 2)"', ["gpu:4", "gpu:a"], [4.0, None]),
+        ("\"SPLIT_PART(x, ':', 2)\"", ["gpu:4", "gpu:a"], [4.0, None]),
         ('"CAST(SUBSTR(x, 2) AS DOUBLE)"', ["v4", "vv", "v1"], [4.0, None, 1.0]),
-        ('"CASE WHEN x = \'none\' THEN 0 ELSE CAST(x AS DOUBLE) END"', ["none", "3"], [0.0, 3.0]),
+        ("\"CASE WHEN x = 'none' THEN 0 ELSE CAST(x AS DOUBLE) END\"", ["none", "3"], [0.0, 3.0]),
         ('"8"', ["a", "b"], [8.0, 8.0]),
-        ('{ duration = "x" }', ["1-02:03:04", "02:03:04", "03:04.5", "17", "1 day, 0:00:01"],
-         [93784.0, 7384.0, 184.5, None, 86401.0]),
+        (
+            '{ duration = "x" }',
+            ["1-02:03:04", "02:03:04", "03:04.5", "17", "1 day, 0:00:01"],
+            [93784.0, 7384.0, 184.5, None, 86401.0],
+        ),
         ('{ duration = "x", unit = "min" }', ["1.5", "a"], [90.0, None]),
-        ('{ column = "x", values = { "15m" = 900, "1h" = 3600 } }', ["15m", "1h", "2h"],
-         [900.0, 3600.0, None]),
+        (
+            '{ column = "x", values = { "15m" = 900, "1h" = 3600 } }',
+            ["15m", "1h", "2h"],
+            [900.0, 3600.0, None],
+        ),
         ('{ column = "x", maximum = 10 }', ["9", "11"], [9.0, "rejected"]),
     ],
-)  # fmt: skip
+)
 def test_numbers(tmp_path: Path, stated: str, cells: list[str], expected: list[Any]) -> None:
     assert column(tmp_path, cells, stated) == expected
 
@@ -153,12 +162,15 @@ def test_whole_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stated", "cells", "expected"),
     [
-        ('{ size = "x" }', ["16G", "512Mi", "1.5T", "1073741824", "big"],
-         [16.0, 0.5, 1536.0, 1.0, None]),
+        (
+            '{ size = "x" }',
+            ["16G", "512Mi", "1.5T", "1073741824", "big"],
+            [16.0, 0.5, 1536.0, 1.0, None],
+        ),
         ('{ size = "x", unit = "MiB" }', ["2048", "2048K"], [2.0, 2 / 1024]),
         ('{ size = "x", base = 1000 }', ["1G", "1GiB"], [1e9 / 2**30, 1.0]),
     ],
-)  # fmt: skip
+)
 def test_sizes(tmp_path: Path, stated: str, cells: list[str], expected: list[Any]) -> None:
     assert column(tmp_path, cells, stated, "memory_gib") == pytest.approx(expected)
 
@@ -170,22 +182,50 @@ def unix(zone: str, *moment: int, fold: int = 0) -> float:
 @pytest.mark.parametrize(
     ("stated", "cells", "expected"),
     [
-        ('{ time = "x" }', ["2026-03-01 12:00:00", "2026-03-01T12:00:00.5Z", "2026-03-01",
-         "2026-03-01 12:00:00+08:00", "noon"],
-         [unix("UTC", 2026, 3, 1, 12), unix("UTC", 2026, 3, 1, 12) + 0.5, unix("UTC", 2026, 3, 1),
-          unix("UTC", 2026, 3, 1, 4), "rejected"]),
-        ('{ time = "x", format = "%d/%b/%Y:%H:%M:%S %z" }', ["01/Mar/2026:12:00:00 -0500"],
-         [unix("UTC", 2026, 3, 1, 17)]),
+        (
+            '{ time = "x" }',
+            [
+                "2026-03-01 12:00:00",
+                "2026-03-01T12:00:00.5Z",
+                "2026-03-01",
+                "2026-03-01 12:00:00+08:00",
+                "noon",
+            ],
+            [
+                unix("UTC", 2026, 3, 1, 12),
+                unix("UTC", 2026, 3, 1, 12) + 0.5,
+                unix("UTC", 2026, 3, 1),
+                unix("UTC", 2026, 3, 1, 4),
+                "rejected",
+            ],
+        ),
+        (
+            '{ time = "x", format = "%d/%b/%Y:%H:%M:%S %z" }',
+            ["01/Mar/2026:12:00:00 -0500"],
+            [unix("UTC", 2026, 3, 1, 17)],
+        ),
         # in Berlin clocks went from 02:00 to 03:00 on 29 March, and from 03:00 back on 25 October
-        ('{ time = "x", format = "%Y-%m-%d %H:%M", timezone = "Europe/Berlin" }',
-         ["2026-03-29 01:59", "2026-03-29 02:30", "2026-03-29 03:00", "2026-10-25 02:30",
-          "2026-10-25 03:00"],
-         [unix("UTC", 2026, 3, 29, 0, 59), "rejected", unix("UTC", 2026, 3, 29, 1),
-          unix("Europe/Berlin", 2026, 10, 25, 2, 30), unix("UTC", 2026, 10, 25, 2)]),
+        (
+            '{ time = "x", format = "%Y-%m-%d %H:%M", timezone = "Europe/Berlin" }',
+            [
+                "2026-03-29 01:59",
+                "2026-03-29 02:30",
+                "2026-03-29 03:00",
+                "2026-10-25 02:30",
+                "2026-10-25 03:00",
+            ],
+            [
+                unix("UTC", 2026, 3, 29, 0, 59),
+                "rejected",
+                unix("UTC", 2026, 3, 29, 1),
+                unix("Europe/Berlin", 2026, 10, 25, 2, 30),
+                unix("UTC", 2026, 10, 25, 2),
+            ],
+        ),
         ('{ time = "x", unit = "ms" }', ["1700000000500", "x"], [1700000000.5, "rejected"]),
         ('"x"', ["1700000000"], [1700000000.0]),
     ],
-)  # fmt: skip
+)
 def test_times(tmp_path: Path, stated: str, cells: list[str], expected: list[Any]) -> None:
     assert column(tmp_path, cells, stated, "submit_s") == expected
 
@@ -233,11 +273,27 @@ account = "'run 7'"
     ]
 
 
-@pytest.mark.parametrize("expression", [
-    *("SUM(x)", "x / MAX(x)", "COUNT(*)", "ROW_NUMBER() OVER (ORDER BY x)", "FIRST(x)", "now()"),
-    *("SUM(x) OVER (PARTITION BY id)", "MEDIAN(x)", "unnest(x)", "CURRENT_DATE", "COLUMNS('x')"),
-    *("STRING_AGG(x, ',')", "QUANTILE_CONT(x, 0.5)", "LAG(x) OVER (ORDER BY x)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *(
+            "SUM(x)",
+            "x / MAX(x)",
+            "COUNT(*)",
+            "ROW_NUMBER() OVER (ORDER BY x)",
+            "FIRST(x)",
+            "now()",
+        ),
+        *(
+            "SUM(x) OVER (PARTITION BY id)",
+            "MEDIAN(x)",
+            "unnest(x)",
+            "CURRENT_DATE",
+            "COLUMNS('x')",
+        ),
+        *("STRING_AGG(x, ',')", "QUANTILE_CONT(x, 0.5)", "LAG(x) OVER (ORDER BY x)"),
+    ],
+)
 def test_what_looks_at_several_rows_is_refused(tmp_path: Path, expression: str) -> None:
     with pytest.raises(IngestError, match=r"\[jobs\] gpus.*cannot be used") as error:
         ingest_text(tmp_path, "id,x\na,1\n", f'{JOBS}gpus = "{expression}"\n')

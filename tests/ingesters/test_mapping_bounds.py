@@ -16,21 +16,37 @@ from traceana.ingesters import IngestError
     ("target", "stated", "cells", "expected"),
     [
         ("memory_gib_used", '{ size = "x" }', ["2G", "1073741824"], [2.0, 1.0]),
-        ("status", '{ column = "x", values = { "CANCELLED*" = "cancelled" } }',
-         ["CANCELLED by 7", "CANCELLED", "CANCELLE"], ["cancelled", "cancelled", "unknown"]),
-        ("user", '{ column = "x", values = { "a" = "anna" } }', ["a", "b", ""],
-         ["anna", "b", None]),
+        (
+            "status",
+            '{ column = "x", values = { "CANCELLED*" = "cancelled" } }',
+            ["CANCELLED by 7", "CANCELLED", "CANCELLE"],
+            ["cancelled", "cancelled", "unknown"],
+        ),
+        (
+            "user",
+            '{ column = "x", values = { "a" = "anna" } }',
+            ["a", "b", ""],
+            ["anna", "b", None],
+        ),
         ("runtime_s", '"x * 0.25"', ["2"], [0.5]),
         ("runtime_s", '"x * 12.125"', ["8"], [97.0]),
         ("runtime_s", '"CASE WHEN LENGTH(x) = x THEN 1 ELSE 0 END"', ["1", "22"], [1.0, 0.0]),
         ("runtime_s", '"CASE WHEN UPPER(x) = x THEN 1 ELSE 0 END"', ["A", "b"], [1.0, 0.0]),
-        ("runtime_s", '"CASE WHEN SPLIT_PART(x, \':\', 1) < x THEN 1 ELSE 0 END"',
-         ["a:b", "a"], [1.0, 0.0]),
-        ("runtime_s", '"CASE WHEN COALESCE(x, 7) > 10 THEN 1 ELSE 0 END"', ["", "9", "11"],
-         [0.0, 0.0, 1.0]),
+        (
+            "runtime_s",
+            "\"CASE WHEN SPLIT_PART(x, ':', 1) < x THEN 1 ELSE 0 END\"",
+            ["a:b", "a"],
+            [1.0, 0.0],
+        ),
+        (
+            "runtime_s",
+            '"CASE WHEN COALESCE(x, 7) > 10 THEN 1 ELSE 0 END"',
+            ["", "9", "11"],
+            [0.0, 0.0, 1.0],
+        ),
         ("runtime_s", '"CASE WHEN COALESCE(x, 7) = x THEN 1 ELSE 0 END"', ["9.0", ""], [1.0, 0.0]),
     ],
-)  # fmt: skip
+)
 def test_values(
     tmp_path: Path, target: str, stated: str, cells: list[str], expected: list[Any]
 ) -> None:

@@ -26,11 +26,14 @@ MAPPED = '[jobs]\njob_id = "id"\nnodes = "n"\nsubmit_s = { time = "t", unit = "s
         ('null = ["N/A", "-1.00"]', "gpu_count * 2", [8.0, None, None]),
         ('null = ["N/A", "-1"]', "COALESCE(gpu_count, 0)", [4.0, 0.0, 0.0]),
         ('type = "text", null = ["-1"]', "gpu_count", [4.0, None, None]),
-        ('type = "text", null = ["-1"]', "CASE WHEN gpu_count = 'N/A' THEN 9 ELSE 1 END",
-         [1.0, 9.0, 1.0]),
+        (
+            'type = "text", null = ["-1"]',
+            "CASE WHEN gpu_count = 'N/A' THEN 9 ELSE 1 END",
+            [1.0, 9.0, 1.0],
+        ),
         ('type = "number", null = ["-1"]', "gpu_count", [4.0, None, None]),
     ],
-)  # fmt: skip
+)
 def test_words_for_null_of_a_numeric_column(
     tmp_path: Path, source: str, gpus: str, expected: list[float | None]
 ) -> None:

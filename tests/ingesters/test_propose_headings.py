@@ -29,11 +29,13 @@ def test_headings_with_units_and_other_words(tmp_path: Path) -> None:
     ingest(path, mapping=text, trace="m", store=tmp_path / "s")
     jobs = open_store(tmp_path / "s").scan("m", "jobs").collect()
     assert jobs.select("job_id", "user", "submit_s", "runtime_s", "cpus", "memory_gib").rows() == [
-        ("j1", "ada", 1_772_438_400, 750, 8, 64), ("j2", "bob", 1_772_438_500, 90, 4, 32),
-    ]  # fmt: skip
+        ("j1", "ada", 1_772_438_400, 750, 8, 64),
+        ("j2", "bob", 1_772_438_500, 90, 4, 32),
+    ]
     assert jobs.select("gpus", "gpu_type", "node").rows() == [
-        (4, "A100-80G", "n1"), (8, "H100", "n2,n3"),
-    ]  # fmt: skip
+        (4, "A100-80G", "n1"),
+        (8, "H100", "n2,n3"),
+    ]
     every = {"GPU type": "GPU type", "node": "Host(s)"}
     assert tomllib.loads(text)["trace"]["keep"] == every
     assert jobs["status"].to_list() == ["completed", "failed"]  # by the values of "st"
@@ -106,10 +108,13 @@ def test_the_next_step_that_is_printed_exists(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("heading", "expected"),
     [
-        ("Queued (epoch ms)", ("queued", "ms")), ("wall time [h]", ("wall_time", "h")),
-        ("Start (UTC)", ("start", None)), ("Runtime in minutes", ("runtime", "min")),
-        ("Who?", ("who", None)), ("Host(s)", ("host", None)),
+        ("Queued (epoch ms)", ("queued", "ms")),
+        ("wall time [h]", ("wall_time", "h")),
+        ("Start (UTC)", ("start", None)),
+        ("Runtime in minutes", ("runtime", "min")),
+        ("Who?", ("who", None)),
+        ("Host(s)", ("host", None)),
     ],
-)  # fmt: skip
+)
 def test_units_of_headings(heading: str, expected: tuple[str, str | None]) -> None:
     assert split_unit(heading, TIME_UNITS) == expected

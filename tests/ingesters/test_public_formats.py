@@ -98,10 +98,16 @@ def test_an_odd_attempt_of_philly_rejects_its_row_alone(
 ) -> None:
     one = attempt("2017-10-07 01:12:09", "2017-10-07 01:13:23", 8)
     jobs = [
-        {"status": "Pass", "vc": "v", "jobid": name, "attempts": [one, one | more],
-         "submitted_time": "2017-10-07 01:11:39", "user": "u"}
+        {
+            "status": "Pass",
+            "vc": "v",
+            "jobid": name,
+            "attempts": [one, one | more],
+            "submitted_time": "2017-10-07 01:11:39",
+            "user": "u",
+        }
         for name, more in (("a", {}), ("b", odd))
-    ]  # fmt: skip
+    ]
     (tmp_path / "files").mkdir()
     (tmp_path / "files/cluster_job_log").write_text(json.dumps(jobs, indent=1))
     ingest(tmp_path / "files", store=tmp_path / "store")
@@ -116,14 +122,20 @@ def test_philly_attempts_are_tasks(tmp_path: Path) -> None:
     ]
     running = [attempt("2017-10-07 01:12:09", None, 2)]
     jobs = [
-        {"status": status, "vc": "ee9e8c", "jobid": name, "attempts": attempts,
-         "submitted_time": submitted, "user": "ce2f4c"}
+        {
+            "status": status,
+            "vc": "ee9e8c",
+            "jobid": name,
+            "attempts": attempts,
+            "submitted_time": submitted,
+            "user": "ce2f4c",
+        }
         for name, status, attempts, submitted in (
             ("a", "Pass", done, "2017-10-07 01:11:39"),
             ("b", "Failed", running, "2017-10-07 01:11:39"),
             ("c", "Killed", [], "None"),
         )
-    ]  # fmt: skip
+    ]
     (tmp_path / "files").mkdir()
     (tmp_path / "files/cluster_job_log").write_text(json.dumps(jobs, indent=1))
     write(
@@ -163,8 +175,11 @@ def test_spot_jobs_and_nodes(tmp_path: Path) -> None:
         "job_type",
         "job-1,org-2,A100,11,2,4,60,3600,Spot",
     )
-    write(tmp_path / "files/node_info_df.csv", "node_name,gpu_model,gpu_capacity_num,cpu_num",
-          "node-1,A100,8,128")  # fmt: skip
+    write(
+        tmp_path / "files/node_info_df.csv",
+        "node_name,gpu_model,gpu_capacity_num,cpu_num",
+        "node-1,A100,8,128",
+    )
     jobs = table(tmp_path, "alibaba-spot-2026")
     shown = jobs.select("gpus", "cpus", "qos", "account", "runtime_s", "status")
     assert shown.rows() == [(8.0, 44.0, "Spot", "org-2", 3600.0, None)]

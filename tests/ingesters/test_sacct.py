@@ -22,12 +22,23 @@ HEADER = (
 )
 FIELDS = HEADER.split("|")
 PLAIN = {
-    "JobID": "100", "JobName": "train", "User": "anna", "Account": "vision", "Partition": "gpu",
-    "State": "COMPLETED", "ExitCode": "0:0", "Submit": "2026-03-02T08:00:00",
-    "Start": "2026-03-02T08:00:30", "End": "2026-03-02T09:00:30", "Elapsed": "01:00:00",
-    "Timelimit": "1-00:00:00", "ReqCPUS": "8", "NNodes": "2", "ReqMem": "64G",
+    "JobID": "100",
+    "JobName": "train",
+    "User": "anna",
+    "Account": "vision",
+    "Partition": "gpu",
+    "State": "COMPLETED",
+    "ExitCode": "0:0",
+    "Submit": "2026-03-02T08:00:00",
+    "Start": "2026-03-02T08:00:30",
+    "End": "2026-03-02T09:00:30",
+    "Elapsed": "01:00:00",
+    "Timelimit": "1-00:00:00",
+    "ReqCPUS": "8",
+    "NNodes": "2",
+    "ReqMem": "64G",
     "AllocTRES": "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,mem=64G,node=2",
-}  # fmt: skip
+}
 
 
 def record(**fields: str) -> str:
@@ -62,12 +73,27 @@ def test_a_file_is_detected_by_its_header_and_every_column_is_filled(
     job = one(write, tmp_path, ReqTRES="cpu=8", TotalCPU="1-00:00:30.500", JobID="7_3")
     submitted = datetime(2026, 3, 2, 8, tzinfo=UTC).timestamp()
     expected = {
-        "job_id": "7_3", "array_id": "7", "job_name": "train", "user": "anna", "account": "vision",
-        "queue": "gpu", "status": "completed", "end_reason": "COMPLETED", "exit_code": "0:0",
-        "submit_s": submitted, "start_s": submitted + 30, "end_s": submitted + 3630,
-        "runtime_s": 3600.0, "time_limit_s": 86400.0, "cpus": 8.0, "nodes": 2, "memory_gib": 64.0,
-        "gpus": 4.0, "gpu_type": "a100", "cpu_time_s": 86430.5,
-    }  # fmt: skip
+        "job_id": "7_3",
+        "array_id": "7",
+        "job_name": "train",
+        "user": "anna",
+        "account": "vision",
+        "queue": "gpu",
+        "status": "completed",
+        "end_reason": "COMPLETED",
+        "exit_code": "0:0",
+        "submit_s": submitted,
+        "start_s": submitted + 30,
+        "end_s": submitted + 3630,
+        "runtime_s": 3600.0,
+        "time_limit_s": 86400.0,
+        "cpus": 8.0,
+        "nodes": 2,
+        "memory_gib": 64.0,
+        "gpus": 4.0,
+        "gpu_type": "a100",
+        "cpu_time_s": 86430.5,
+    }
     assert {name: job[name] for name in expected} == expected
 
 
@@ -212,14 +238,19 @@ def test_local_times_and_the_hour_that_occurs_twice(write: Write, tmp_path: Path
     # clocks went from 03:00 back to 02:00 on 2026-10-25: the job ran an hour across that
     text = sacct(
         record(
-            Submit="2026-10-25T01:00:00", Start="2026-10-25T02:30:00",
-            End="2026-10-25T02:30:00", Elapsed="01:00:00",
+            Submit="2026-10-25T01:00:00",
+            Start="2026-10-25T02:30:00",
+            End="2026-10-25T02:30:00",
+            Elapsed="01:00:00",
         ),
         record(
-            JobID="2", Submit="2026-10-25T02:50:00", Start="2026-10-25T02:10:00",
-            End="2026-10-25T03:10:00", Elapsed="01:00:00",
+            JobID="2",
+            Submit="2026-10-25T02:50:00",
+            Start="2026-10-25T02:10:00",
+            End="2026-10-25T03:10:00",
+            Elapsed="01:00:00",
         ),
-    )  # fmt: skip
+    )
     jobs, ledger = read(write("log.txt", text), tmp_path, timezone="Europe/Berlin")
     early = datetime(2026, 10, 25, 2, 30, tzinfo=BERLIN).timestamp()
     assert jobs["start_s"].to_list() == [early, early + 40 * 60]
@@ -330,9 +361,11 @@ def test_ids_that_are_used_again_in_another_file(write: Write, tmp_path: Path) -
     ledger = ingest(tmp_path / "files" / "logs", store=tmp_path / "store")
     jobs = Store(tmp_path / "store").scan("logs", "jobs").collect().sort("job_id")
     assert dict(jobs.select("job_id", "status").iter_rows()) == {
-        "50": "completed", "50@2026-04-02T08:00:00": "failed", "51": "completed",
+        "50": "completed",
+        "50@2026-04-02T08:00:00": "failed",
+        "51": "completed",
         "52": "completed",
-    }  # fmt: skip
+    }
     assert ledger.entries[0].rejected == {}
     assert ledger.entries[0].rows_replaced == 1  # 51, exported twice
 

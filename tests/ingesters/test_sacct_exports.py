@@ -138,8 +138,11 @@ def test_requeued_records_are_counted(write: Write, tmp_path: Path) -> None:
     ]
     jobs, _ = read(write("log.txt", sacct(*rows)), tmp_path)
     assert sorted(jobs.select("status", "restarts").rows()) == [
-        ("cancelled", 0), ("cancelled", 1), ("completed", 0), ("completed", 2),
-    ]  # fmt: skip
+        ("cancelled", 0),
+        ("cancelled", 1),
+        ("completed", 0),
+        ("completed", 2),
+    ]
     jobs, _ = read(write("log.txt", sacct(record(JobID="1"))), tmp_path / "b")
     assert jobs["restarts"].to_list() == [None]  # none is listed, so it is not known
 
@@ -157,18 +160,24 @@ def test_usage_is_summed_over_tasks(write: Write, tmp_path: Path) -> None:
     rows = [row.removesuffix("|") if row.count("|") > header.count("|") else row for row in rows]
     jobs = other(write, tmp_path, header, *rows)
     assert jobs.select("memory_gib_used", "cpu_time_s", "gpu_utilization").rows() == [
-        (7, 3600, 0.5), (None, None, 0.455), (4, 2400, None),
-    ]  # fmt: skip
+        (7, 3600, 0.5),
+        (None, None, 0.455),
+        (4, 2400, None),
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("gpu_util=45.5", 0.455), ('{"gpu_util": 45}', 0.45), ("GPU 3", None),
+        ("gpu_util=45.5", 0.455),
+        ('{"gpu_util": 45}', 0.45),
+        ("GPU 3", None),
         ("gpu_util=0.45", 0.45),
-        ("gpuutil: 0.5%", 0.005), ("gpu_utilization=1", 0.01), ("gpu_util=400", None),
+        ("gpuutil: 0.5%", 0.005),
+        ("gpu_utilization=1", 0.01),
+        ("gpu_util=400", None),
     ],
-)  # fmt: skip
+)
 def test_utilization_in_a_comment(text: str, expected: float | None) -> None:
     assert gpu_percent(text) == expected
 
@@ -182,7 +191,7 @@ def test_utilization_in_a_comment(text: str, expected: float | None) -> None:
         ("n[0-99999999]", ["n0-99999999"]),
         ("n[1", ["n", "1"]),
     ],
-)  # fmt: skip
+)
 def test_lists_of_nodes(text: str, hosts: list[str]) -> None:
     assert expand_hosts(text) == hosts
 

@@ -26,8 +26,10 @@ FIELDS: list[tuple[Fields, dict[str, object]]] = [
     ({"AllocGRES": "gpu:1", "ReqGRES": "gpu:5", "NNodes": "1"}, {"gpus": 1, "gpu_type": None}),
     ({"AllocTRES": "gres/gpu=1", "ReqTRES": "gres/gpu=2"}, {"gpus": 1}),
     ({"AllocTRES": "gres/gpu=0", "TRES": "gres/gpu=1", "ReqTRES": "gres/gpu=2"}, {"gpus": 1}),
-    ({"TRES": "cpu=4,gres/gpu=2,mem=8G,node=2"},
-     {"cpus": 4, "gpus": 2, "memory_gib": 8, "nodes": None}),
+    (
+        {"TRES": "cpu=4,gres/gpu=2,mem=8G,node=2"},
+        {"cpus": 4, "gpus": 2, "memory_gib": 8, "nodes": None},
+    ),
     ({"AllocTRES": "cpu=4,mem=1T,node=2"}, {"cpus": 4, "gpus": 0, "memory_gib": 1024, "nodes": 2}),
     ({"ReqTRES": "mem=512"}, {"memory_gib": 0.5}),
     ({"AllocCPUS": "0", "NCPUS": "6"}, {"cpus": 6}),
@@ -46,13 +48,19 @@ FIELDS: list[tuple[Fields, dict[str, object]]] = [
     ({"ConsumedEnergyRaw": "1000000000000000000"}, {"energy_j": None}),
     ({"ConsumedEnergyRaw": "0"}, {"energy_j": None}),  # without a plugin that measures energy
     ({"AllocTRES": "gres/gpu=1", ".0 TRESUsageInTot": "gres/gpuutil=100"}, {"gpu_utilization": 1}),
-    ({"AllocTRES": "gres/gpu=1", ".0 TRESUsageInTot": "gres/gpuutil=101"},
-     {"gpu_utilization": None}),
-    ({"AllocTRES": "gres/gpu=1", ".0 TRESUsageInTot": "gres/gpuutil=0.5,mem=1"},
-     {"gpu_utilization": 0.005}),
+    (
+        {"AllocTRES": "gres/gpu=1", ".0 TRESUsageInTot": "gres/gpuutil=101"},
+        {"gpu_utilization": None},
+    ),
+    (
+        {"AllocTRES": "gres/gpu=1", ".0 TRESUsageInTot": "gres/gpuutil=0.5,mem=1"},
+        {"gpu_utilization": 0.005},
+    ),
     ({"AllocTRES": "gres/gpu=0", ".0 TRESUsageInTot": "gres/gpuutil=0"}, {"gpu_utilization": None}),
-    ({"AllocTRES": "gres/gpu=4", ".0 TRESUsageInAve": "gres/gpuutil=50", ".0 NTasks": "4"},
-     {"gpu_utilization": 0.5}),
+    (
+        {"AllocTRES": "gres/gpu=4", ".0 TRESUsageInAve": "gres/gpuutil=50", ".0 NTasks": "4"},
+        {"gpu_utilization": 0.5},
+    ),
     ({"AllocTRES": "gres/gpu:a100=2"}, {"gpus": 2, "gpu_type": "a100"}),
     ({"AllocTRES": "gres/gpu:a100:4"}, {"gpus": 4, "gpu_type": "a100"}),  # as squeue prints it
     ({"ReqTRES": "gpu:3"}, {"gpus": 3, "gpu_type": None}),
@@ -64,7 +72,7 @@ FIELDS: list[tuple[Fields, dict[str, object]]] = [
     ({".0 TotalCPU": "00:02", ".1 TotalCPU": "00:03", "TotalCPU": "00:04"}, {"cpu_time_s": 5}),
     ({".0 NTasks": "2"}, {"cpu_time_s": None, "energy_j": None, "memory_gib_used": None}),
     ({".0 MaxRSS": "1G", ".1 MaxRSS": "3G", "MaxRSS": "2G"}, {"memory_gib_used": 3}),
-]  # fmt: skip
+]
 
 
 def test_each_field_of_a_record_and_of_its_steps(write: Write, tmp_path: Path) -> None:

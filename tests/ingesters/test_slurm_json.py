@@ -35,19 +35,28 @@ def accounting(form: Any, *, lists: bool, **changes: Any) -> dict[str, Any]:
     step = {
         "tres": {
             "consumed": {
-                "total": tres(cpu=9000, mem=3 << 30, gres_gpuutil=150), "max": tres(mem=1 << 30),
+                "total": tres(cpu=9000, mem=3 << 30, gres_gpuutil=150),
+                "max": tres(mem=1 << 30),
                 "average": tres(gres_gpuutil=75),
             }
         },
         "statistics": {"energy": {"consumed": form(5000)}},
         "tasks": {"count": 2},
         "step": {"id": "71.0", "name": "python"},
-    }  # fmt: skip
+    }
     state = "COMPLETED"
     job = {
-        "account": "vision", "user": "ada", "cluster": "c1", "partition": "gpu", "qos": "normal",
-        "name": "train", "job_id": 71, "nodes": "gpu[001-002]", "priority": form(120),
-        "allocation_nodes": 2, "restart_cnt": 1,
+        "account": "vision",
+        "user": "ada",
+        "cluster": "c1",
+        "partition": "gpu",
+        "qos": "normal",
+        "name": "train",
+        "job_id": 71,
+        "nodes": "gpu[001-002]",
+        "priority": form(120),
+        "allocation_nodes": 2,
+        "restart_cnt": 1,
         "association": {"account": "vision", "user": "ada"},
         "array": {"job_id": 0, "task_id": form(None)},
         "comment": {"job": "", "administrator": "", "system": ""},
@@ -55,15 +64,19 @@ def accounting(form: Any, *, lists: bool, **changes: Any) -> dict[str, Any]:
         "exit_code": {"status": "SUCCESS", "return_code": form(3)},
         "required": {"CPUs": 16, "memory_per_node": form(2048), "memory_per_cpu": form(None)},
         "time": {
-            "submission": 1_700_000_000, "start": 1_700_000_060, "end": 1_700_003_660,
-            "elapsed": 3600, "limit": form(90), "total": {"seconds": 7000, "microseconds": 500_000},
+            "submission": 1_700_000_000,
+            "start": 1_700_000_060,
+            "end": 1_700_003_660,
+            "elapsed": 3600,
+            "limit": form(90),
+            "total": {"seconds": 7000, "microseconds": 500_000},
         },
         "tres": {
             "allocated": tres(cpu=16, mem=65_536, node=2, gres_gpu=8, gres_gpu_a100=8),
             "requested": tres(cpu=16, mem=65_536, node=2, gres_gpu=8),
         },
         "steps": [step],
-    }  # fmt: skip
+    }
     return job | changes
 
 
@@ -83,13 +96,31 @@ def test_accounting_of_every_version(
 ) -> None:
     row = read([accounting(form, lists=lists)], tmp_path, indent).row(0, named=True)
     expected = {
-        "job_id": "71", "array_id": None, "user": "ada", "account": "vision", "queue": "gpu",
-        "status": "completed", "end_reason": "COMPLETED", "exit_code": "3:0", "priority": 120,
-        "submit_s": 1_700_000_000, "start_s": 1_700_000_060, "end_s": 1_700_003_660,
-        "runtime_s": 3600, "time_limit_s": 5400, "nodes": 2, "cpus": 16, "memory_gib": 64,
-        "gpus": 8, "gpu_type": "a100", "restarts": 1, "cpu_time_s": 7000.5, "memory_gib_used": 3,
-        "energy_j": 5000, "NodeList": "gpu001,gpu002",
-    }  # fmt: skip
+        "job_id": "71",
+        "array_id": None,
+        "user": "ada",
+        "account": "vision",
+        "queue": "gpu",
+        "status": "completed",
+        "end_reason": "COMPLETED",
+        "exit_code": "3:0",
+        "priority": 120,
+        "submit_s": 1_700_000_000,
+        "start_s": 1_700_000_060,
+        "end_s": 1_700_003_660,
+        "runtime_s": 3600,
+        "time_limit_s": 5400,
+        "nodes": 2,
+        "cpus": 16,
+        "memory_gib": 64,
+        "gpus": 8,
+        "gpu_type": "a100",
+        "restarts": 1,
+        "cpu_time_s": 7000.5,
+        "memory_gib_used": 3,
+        "energy_j": 5000,
+        "NodeList": "gpu001,gpu002",
+    }
     assert {name: row[name] for name in expected} == expected
     assert row["gpu_utilization"] == pytest.approx(1.5 / 8)
 
@@ -106,10 +137,17 @@ def test_jobs_that_run_or_never_ran_have_no_end_or_start(
     removed = times | {"start": 1_700_000_500, "end": 1_700_000_500}
     jobs = [
         accounting(form, lists=lists, job_id=1, state=state("RUNNING"), time=running),
-        accounting(form, lists=lists, job_id=2, state=state("CANCELLED"), time=removed,
-                   nodes="None assigned", tres={"allocated": [], "requested": tres(cpu=1)}),
+        accounting(
+            form,
+            lists=lists,
+            job_id=2,
+            state=state("CANCELLED"),
+            time=removed,
+            nodes="None assigned",
+            tres={"allocated": [], "requested": tres(cpu=1)},
+        ),
         accounting(form, lists=lists, job_id=4, array={"job_id": 3, "task_id": form(7)}),
-    ]  # fmt: skip
+    ]
     found = read(jobs, tmp_path).select(
         "job_id", "status", "start_s", "end_s", "runtime_s", "array_id"
     )
@@ -124,15 +162,26 @@ def test_jobs_that_run_or_never_ran_have_no_end_or_start(
 def test_the_queue(tmp_path: Path, form: Any, *, lists: bool) -> None:
     def job(number: int, word: str, **changes: Any) -> dict[str, Any]:
         return {
-            "job_id": number, "job_state": [word] if lists else word, "account": "vision",
-            "user_name": "ada", "partition": "gpu", "name": "train",
+            "job_id": number,
+            "job_state": [word] if lists else word,
+            "account": "vision",
+            "user_name": "ada",
+            "partition": "gpu",
+            "name": "train",
             "submit_time": form(1_700_000_000),
-            "start_time": form(1_700_000_060), "end_time": form(1_700_090_000),
-            "time_limit": form(90), "node_count": form(1), "cpus": form(4),
-            "tres_req_str": "cpu=4,mem=16G,node=1,gres/gpu=2", "tres_alloc_str": "", "nodes": "g1",
-            "array_job_id": form(0), "array_task_id": form(None), "restart_cnt": 0,
+            "start_time": form(1_700_000_060),
+            "end_time": form(1_700_090_000),
+            "time_limit": form(90),
+            "node_count": form(1),
+            "cpus": form(4),
+            "tres_req_str": "cpu=4,mem=16G,node=1,gres/gpu=2",
+            "tres_alloc_str": "",
+            "nodes": "g1",
+            "array_job_id": form(0),
+            "array_task_id": form(None),
+            "restart_cnt": 0,
             "exit_code": form(256),
-        } | changes  # fmt: skip
+        } | changes
 
     jobs = [
         job(1, "RUNNING", tres_alloc_str="cpu=4,mem=16G,node=1,gres/gpu:h100=2"),

@@ -297,8 +297,9 @@ def test_a_profile_without_gpu_has_step_times(write: Write, tmp_path: Path) -> N
     cpu = [one for one in EVENTS if one.get("cat") in ("cpu_op", "user_annotation")]
     rows, _ = read(write("j/trace.json", kineto(0, cpu)) / "j", tmp_path / "store")
     assert rows.sort("step").select("batch_time", "compute_s").rows() == [
-        (0.001, None), (0.0005, None),
-    ]  # fmt: skip
+        (0.001, None),
+        (0.0005, None),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -366,8 +367,10 @@ def test_straggler_reports_are_relative_times(write: Write, tmp_path: Path) -> N
     rows, entry = read(write("run7.log", NVRX) / "run7.log", tmp_path / "store")
     assert (entry.rows_kept, entry.rows_rejected, entry.rows_not_applicable) == (3, 0, 2)
     assert rows.select("worker_id", "host", "step", "batch_time").rows() == [
-        ("2", "n2", 10, 2.0), ("0", "n1", 10, 1.25), ("1", "n1", 10, 1.0),
-    ]  # fmt: skip
+        ("2", "n2", 10, 2.0),
+        ("0", "n1", 10, 1.25),
+        ("1", "n1", 10, 1.0),
+    ]
     manifest = Store(tmp_path / "store").manifest("run7")
     assert manifest.tables["worker_samples"].units == {"batch_time": "relative"}
 
@@ -381,8 +384,10 @@ GPU relative perf scores: {0: 1.0, 1: nan}
     rows, entry = read(write("run7.log", text) / "run7.log", tmp_path / "store")
     assert entry.rows_rejected == 1
     assert rows.select("worker_id", "step", "batch_time").rows() == [
-        ("0", 0, 1.25), ("1", 0, 2.0), ("0", 1, 1.0),
-    ]  # fmt: skip
+        ("0", 0, 1.25),
+        ("1", 0, 2.0),
+        ("0", 1, 1.0),
+    ]
 
 
 def test_straggler_reports_as_json_lines(write: Write, tmp_path: Path) -> None:
@@ -395,5 +400,7 @@ def test_straggler_reports_as_json_lines(write: Write, tmp_path: Path) -> None:
     rows, entry = read(write("job_5.jsonl", text) / "job_5.jsonl", tmp_path / "store")
     assert entry.rejected == {"no_scores": 1}
     assert rows.select("worker_id", "host", "step", "batch_time").rows() == [
-        ("0", None, 300, 1.0), ("1", None, 300, 2.0), ("0", "n1", 1, 1.25),
-    ]  # fmt: skip
+        ("0", None, 300, 1.0),
+        ("1", None, 300, 2.0),
+        ("0", "n1", 1, 1.25),
+    ]

@@ -87,13 +87,19 @@ def energy(function: Callable[..., Any], **needed: Any) -> dict[str, Question]:
     return {
         f"{function.__name__}, runs": Question(
             lambda runs, **more: function(runs, POWER, **{**of, **more}),
-            tuple(RUNS.columns), (), refused, RUNS,
+            tuple(RUNS.columns),
+            (),
+            refused,
+            RUNS,
         ),
         f"{function.__name__}, power": Question(
             lambda power, **more: function(RUNS, power, **{**of, **more}),
-            tuple(POWER.columns), (), (), POWER,
+            tuple(POWER.columns),
+            (),
+            (),
+            POWER,
         ),
-    }  # fmt: skip
+    }
 
 
 RNGS: tuple[tuple[str, Any], ...] = tuple(
@@ -105,112 +111,193 @@ CUTS = tuple(("cut_at", bad) for bad in ("end", math.nan, [1]))
 PLACE = {"gpu": "g", "dataset": "cifar100", "target": 0.5}
 QUESTIONS: dict[str, Question] = {
     "iteration_cov": Question(
-        with_(analysis.iteration_cov, ddof=1), WORKERS, ("batch_time",),
-        (*(("ddof", bad) for bad in (2, None, "1", True, np.array([0, 1]))),
-         *(("min_workers", bad) for bad in (1, 2.5, math.nan, "x", None, [2], True)),
-         ("by", 1), ("time", None), ("time", pl.col("time_s")), ("time", "worker_id"),
-         ("worker", "job_id")),
+        with_(analysis.iteration_cov, ddof=1),
+        WORKERS,
+        ("batch_time",),
+        (
+            *(("ddof", bad) for bad in (2, None, "1", True, np.array([0, 1]))),
+            *(("min_workers", bad) for bad in (1, 2.5, math.nan, "x", None, [2], True)),
+            ("by", 1),
+            ("time", None),
+            ("time", pl.col("time_s")),
+            ("time", "worker_id"),
+            ("worker", "job_id"),
+        ),
     ),
     "detect_stragglers": Question(
-        analysis.detect_stragglers, WORKERS, ("batch_time",),
-        (*((name, bad) for bad in (-1, math.nan, math.inf, "x", None, [2], True) for name in (
-            "slow_level", "min_severity", "min_reports", "min_duration_s", "max_gap_reports",
-            "evidence")),
-         ("slow_level", 1), ("min_reports", 2.5), ("evidence", 5e-324), ("by", "nowhere"),
-         ("time", "worker_id")),
+        analysis.detect_stragglers,
+        WORKERS,
+        ("batch_time",),
+        (
+            *(
+                (name, bad)
+                for bad in (-1, math.nan, math.inf, "x", None, [2], True)
+                for name in (
+                    "slow_level",
+                    "min_severity",
+                    "min_reports",
+                    "min_duration_s",
+                    "max_gap_reports",
+                    "evidence",
+                )
+            ),
+            ("slow_level", 1),
+            ("min_reports", 2.5),
+            ("evidence", 5e-324),
+            ("by", "nowhere"),
+            ("time", "worker_id"),
+        ),
     ),
     "summarize_cov": Question(
-        analysis.summarize_cov, ("job_id", "cov"), ("cov",),
+        analysis.summarize_cov,
+        ("job_id", "cov"),
+        ("cov",),
         (("value", 1), ("value", pl.col("cov")), ("by", "cov")),
     ),
     "summarize_cov_series": Question(
-        with_(analysis.summarize_cov_series, time="sample"), SERIES, ("cov",),
-        (*CONFIDENCES, *CUTS, *(("lags", bad) for bad in (0, 1.5, "x", None, 10**30)),
-         ("time", "cluster"), ("time", ["sample"])),
+        with_(analysis.summarize_cov_series, time="sample"),
+        SERIES,
+        ("cov",),
+        (
+            *CONFIDENCES,
+            *CUTS,
+            *(("lags", bad) for bad in (0, 1.5, "x", None, 10**30)),
+            ("time", "cluster"),
+            ("time", ["sample"]),
+        ),
     ),
     "summarize_cov_pooled": Question(
-        with_(analysis.summarize_cov_pooled, time="sample", cut_at=29), SERIES, ("cov",),
+        with_(analysis.summarize_cov_pooled, time="sample", cut_at=29),
+        SERIES,
+        ("cov",),
         (*CONFIDENCES, *CUTS, ("by", ()), ("time", "cluster")),
     ),
     "match_cov_rows": Question(
-        lambda rows: analysis.match_cov_rows(rows, ROWS), WORKERS, ("batch_time",),
+        lambda rows: analysis.match_cov_rows(rows, ROWS),
+        WORKERS,
+        ("batch_time",),
     ),
     "match_cov_rows, table": Question(
-        lambda rows: analysis.match_cov_rows(ROWS, rows), SERIES, ("sample", "cov"),
+        lambda rows: analysis.match_cov_rows(ROWS, rows),
+        SERIES,
+        ("sample", "cov"),
     ),
     "workload_summary": Question(
-        analysis.workload_summary, ("submit_s", "runtime_s", "gpus"),
+        analysis.workload_summary,
+        ("submit_s", "runtime_s", "gpus"),
         ("submit_s", "runtime_s", "gpus"),
     ),
     "arrival_rhythm": Question(
-        with_(analysis.arrival_rhythm, per="hour"), ("submit_s",), ("submit_s",),
-        (*(("per", bad) for bad in ("day", None, [1])),
-         *(("utc_offset_h", bad) for bad in (25, math.nan, "CET", None)), ("by", "jobs_per_h")),
+        with_(analysis.arrival_rhythm, per="hour"),
+        ("submit_s",),
+        ("submit_s",),
+        (
+            *(("per", bad) for bad in ("day", None, [1])),
+            *(("utc_offset_h", bad) for bad in (25, math.nan, "CET", None)),
+            ("by", "jobs_per_h"),
+        ),
     ),
     "interarrivals": Question(
-        analysis.interarrivals, ("submit_s",), ("submit_s",),
+        analysis.interarrivals,
+        ("submit_s",),
+        ("submit_s",),
         (*(("window_s", bad) for bad in LENGTHS), ("by", "submit_s")),
     ),
     "interarrival_curve": Question(
-        analysis.interarrival_curve, ("submit_s",), ("submit_s",),
+        analysis.interarrival_curve,
+        ("submit_s",),
+        ("submit_s",),
         (*(("points", bad) for bad in (1, 2.5, math.nan, None)), ("by", "gap_s")),
     ),
     "job_quantiles": Question(
-        analysis.job_quantiles, ("runtime_s", "gpus"), ("runtime_s", "gpus"), (("by", {"gpus"}),),
+        analysis.job_quantiles,
+        ("runtime_s", "gpus"),
+        ("runtime_s", "gpus"),
+        (("by", {"gpus"}),),
     ),
     "size_distribution": Question(
-        analysis.size_distribution, ("runtime_s", "gpus"), ("runtime_s", "gpus"), (("by", "gpus"),),
+        analysis.size_distribution,
+        ("runtime_s", "gpus"),
+        ("runtime_s", "gpus"),
+        (("by", "gpus"),),
     ),
     "concentration": Question(
-        analysis.concentration, ("runtime_s", "gpus"), ("runtime_s", "gpus"), (("by", "nowhere"),),
+        analysis.concentration,
+        ("runtime_s", "gpus"),
+        ("runtime_s", "gpus"),
+        (("by", "nowhere"),),
     ),
     "lorenz_curve": Question(
-        analysis.lorenz_curve, ("runtime_s", "gpus"), ("runtime_s", "gpus"),
+        analysis.lorenz_curve,
+        ("runtime_s", "gpus"),
+        ("runtime_s", "gpus"),
         tuple(("points", bad) for bad in (1, 2.5, math.nan, "many", None, 10**30)),
     ),
     "gpu_demand": Question(
-        analysis.gpu_demand, ("start_s", "end_s", "gpus"), ("start_s", "end_s", "gpus"),
+        analysis.gpu_demand,
+        ("start_s", "end_s", "gpus"),
+        ("start_s", "end_s", "gpus"),
         tuple(("bin_s", bad) for bad in LENGTHS),
     ),
     "gpu_demand, runtime": Question(
         with_(analysis.gpu_demand, by="cluster", start="submit_s", runtime="runtime_s"),
-        ("cluster", "submit_s", "runtime_s", "gpus"), ("submit_s", "runtime_s", "gpus"),
+        ("cluster", "submit_s", "runtime_s", "gpus"),
+        ("submit_s", "runtime_s", "gpus"),
         tuple(("bin_s", bad) for bad in LENGTHS),
     ),
     "queueing_delay": Question(
-        analysis.queueing_delay, ("submit_s", "start_s"), ("submit_s", "start_s"), (("by", None),),
+        analysis.queueing_delay,
+        ("submit_s", "start_s"),
+        ("submit_s", "start_s"),
+        (("by", None),),
     ),
     "runtime_by": Question(
-        with_(analysis.runtime_by, by="cluster"), ("cluster", "runtime_s"), ("runtime_s",),
+        with_(analysis.runtime_by, by="cluster"),
+        ("cluster", "runtime_s"),
+        ("runtime_s",),
         CONFIDENCES,
     ),
     "runtime_means": Question(
-        with_(analysis.runtime_means, by="cluster"), ("cluster", "runtime_s"), ("runtime_s",),
+        with_(analysis.runtime_means, by="cluster"),
+        ("cluster", "runtime_s"),
+        ("runtime_s",),
         (*CONFIDENCES, ("trim", 0.5), ("trim", -0.1), ("trim", math.nan), ("trim", "half")),
     ),
     "variance_share": Question(
         with_(analysis.variance_share, value="runtime_s", cluster="job_id", log=True),
-        ("job_id", "runtime_s"), (), CONFIDENCES,
+        ("job_id", "runtime_s"),
+        (),
+        CONFIDENCES,
     ),
     "outcome_rates": Question(
-        with_(analysis.outcome_rates, by="cluster"), ("cluster", "status"), (),
-        (*CONFIDENCES, ("success", "done"), ("success", ()), ("failure", "completed"),
-         ("failure", None)),
+        with_(analysis.outcome_rates, by="cluster"),
+        ("cluster", "status"),
+        (),
+        (
+            *CONFIDENCES,
+            ("success", "done"),
+            ("success", ()),
+            ("failure", "completed"),
+            ("failure", None),
+        ),
     ),
     "gpu_hours_by": Question(
-        with_(analysis.gpu_hours_by, by="cluster"), ("cluster", "runtime_s", "gpus", "status"),
-        ("runtime_s", "gpus"), (("by", None),),
+        with_(analysis.gpu_hours_by, by="cluster"),
+        ("cluster", "runtime_s", "gpus", "status"),
+        ("runtime_s", "gpus"),
+        (("by", None),),
     ),
     "straggler_attributes": Question(
         with_(analysis.straggler_attributes, attributes="cluster", resamples=99),
-        WORKERS, ("batch_time",),
+        WORKERS,
+        ("batch_time",),
         (*RNGS, *(("min_explained", bad) for bad in (0, 2, math.nan, "half")), ("resamples", 0.5)),
     ),
     **energy(analysis.energy_to_accuracy, **PLACE),
     **energy(analysis.eta_sweep, **PLACE),
     **energy(analysis.energy_coverage, **PLACE),
     **energy(analysis.energy_savings),
-}  # fmt: skip
+}
 
 
 def some(value: object) -> Callable[[str], pl.Expr]:

@@ -96,11 +96,21 @@ QUESTIONS: dict[str, Question] = {
         "correlate",
         ("gpus", "runtime_s"),
         (
-            *RNGS, *(("by", bad) for bad in (*NAMES, "gpus", "r")), ("x", ()), ("y", ()),
-            ("x", "runtime_s"), ("x", "status"), ("method", ()), ("level", "x"), ("adjust", 1),
-            *(("resamples", bad) for bad in (0, 99.5, "x", None, math.nan)), ("cluster", "gpus"),
+            *RNGS,
+            *(("by", bad) for bad in (*NAMES, "gpus", "r")),
+            ("x", ()),
+            ("y", ()),
+            ("x", "runtime_s"),
+            ("x", "status"),
+            ("method", ()),
+            ("level", "x"),
+            ("adjust", 1),
+            *(("resamples", bad) for bad in (0, 99.5, "x", None, math.nan)),
+            ("cluster", "gpus"),
         ),
-        x="gpus", y="runtime_s", **MANY,
+        x="gpus",
+        y="runtime_s",
+        **MANY,
     ),
     **every(
         "runtime_correlations",
@@ -119,7 +129,8 @@ QUESTIONS: dict[str, Question] = {
         "failure_odds",
         ("group", "status", "gpu_type"),
         (*BYS, ("strata", "group"), ("strata", None)),
-        by="group", strata="gpu_type",
+        by="group",
+        strata="gpu_type",
     ),
     **every(
         "failure_model",
@@ -134,13 +145,16 @@ QUESTIONS: dict[str, Question] = {
             function,
             ("group", "status", "runtime_s"),
             (
-                *BYS, ("events", ()), ("events", "done"), ("events", ("failed", "failed")),
+                *BYS,
+                ("events", ()),
+                ("events", "done"),
+                ("events", ("failed", "failed")),
                 *(("running_until_s", bad) for bad in ("end", math.nan, math.inf, [1])),
             ),
             by="group",
         ).items()
     },
-}  # fmt: skip
+}
 
 
 def is_sound(question: Question, frame: Any, **options: Any) -> bool:

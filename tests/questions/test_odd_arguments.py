@@ -135,8 +135,14 @@ def test_identifiers_of_64_bits_are_joined() -> None:
 
 
 ODD = (object(), [[1]], np.array([1, 2]), 10**400, float("nan"), "", (), b"x", 1j, pl.col("x"))
-SAMPLES = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 9, 9], "worker_id": ["0", "1"] * 2,
-                        "batch_time": [1.0, 2.0] * 2})  # fmt: skip
+SAMPLES = pl.DataFrame(
+    {
+        "job_id": "a",
+        "time_s": [0, 0, 9, 9],
+        "worker_id": ["0", "1"] * 2,
+        "batch_time": [1.0, 2.0] * 2,
+    }
+)
 VALUES = np.arange(1.0, 30)
 RUNS: dict[str, Any] = {"dataset": "cifar100", "network": "n", "batch_size": 1}
 OPTIONS: dict[str, Callable[[Any], object]] = {

@@ -43,11 +43,15 @@ def test_a_user_of_most_jobs_is_a_main_result_of_an_idle_cluster(tmp_path: Path)
     n = 600
     of_one = [at % 5 < 3 for at in range(n)]
     jobs = pl.DataFrame(
-        {"job_id": [str(at) for at in range(n)], "submit_s": [1000.0 * at for at in range(n)],
-         "user": ["sweep" if one else f"u{at % 7}" for at, one in enumerate(of_one)],
-         "runtime_s": [10.0 if one else 9000.0 for one in of_one], "gpus": [1.0] * n,
-         "status": ["completed"] * n}
-    ).with_columns(start_s=pl.col("submit_s"))  # fmt: skip
+        {
+            "job_id": [str(at) for at in range(n)],
+            "submit_s": [1000.0 * at for at in range(n)],
+            "user": ["sweep" if one else f"u{at % 7}" for at, one in enumerate(of_one)],
+            "runtime_s": [10.0 if one else 9000.0 for one in of_one],
+            "gpus": [1.0] * n,
+            "status": ["completed"] * n,
+        }
+    ).with_columns(start_s=pl.col("submit_s"))
     machines = pl.DataFrame({"machine_id": ["m"], "gpus": [1000.0]})
     for table, rows in (("jobs", jobs), ("machines", machines)):
         traceana.add_table(rows, trace="mine", table=table, store=tmp_path / "s")

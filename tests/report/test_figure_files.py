@@ -117,9 +117,15 @@ def test_a_chosen_gpu_and_data_set_are_drawn_though_the_report_has_others(
     zeus_store: Store, tmp_path: Path
 ) -> None:
     written = write_figures(
-        "energy-front", store=zeus_store.path, out=tmp_path, gpu="A40", dataset="cifar100",
-        formats="png", dpi=100, size="84mm",
-    )  # fmt: skip
+        "energy-front",
+        store=zeus_store.path,
+        out=tmp_path,
+        gpu="A40",
+        dataset="cifar100",
+        formats="png",
+        dpi=100,
+        size="84mm",
+    )
     (png,) = (path for path in written.paths if path.suffix == ".png")
     assert png.name == "front-zeus-2023-a40-cifar100.png"
     assert imread(png).shape[1] == pytest.approx(84 / 25.4 * 100, abs=1)

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 PAI, OPENB, ITP = "alibaba-pai-2020", "alibaba-openb-2023", "microsoft-itp-2021"
 FEATURES = {
-    "GPUs": "gpus", "CPUs": "cpus", "memory (GiB)": "memory_gib",
+    "GPUs": "gpus",
+    "CPUs": "cpus",
+    "memory (GiB)": "memory_gib",
     "task size (instances)": "n_instances",
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +40,12 @@ def tasks(store: Store) -> pd.DataFrame:
 def tables(part: Element, words: str, title: str) -> list[dict[str, str]]:
     """Return the one table whose caption begins with these words and ends with that trace."""
     (caption,) = (
-        text for table in part.all("table")
-        if (text := read_caption(table)).startswith(words) and title in text
+        text
+        for table in part.all("table")
+        if (text := read_caption(table)).startswith(words)
+        and title in text
         and table.attributes.get("class") != "excerpt"
-    )  # fmt: skip
+    )
     return read_table(part, caption)
 
 
@@ -68,8 +72,11 @@ def test_correlations_over_rows_and_group_means_are_numpys(
             assert number(row["r"]) == pytest.approx(r, abs=0.00501)
     both = tables(section(page, "correlations"), "Pearson's r and Spearman's rho", "PAI")
     ranks = [row for row in both if row["GPU type"] == "all"]
-    known = {(row["Outcome"], row["Feature"]): row["r"] for row in rows
-             if (row["Method"], row["Level"]) == ("spearman", "rows")}  # fmt: skip
+    known = {
+        (row["Outcome"], row["Feature"]): row["r"]
+        for row in rows
+        if (row["Method"], row["Level"]) == ("spearman", "rows")
+    }
     assert {(row["Outcome"], row["Feature"]): row["Spearman's rho"] for row in ranks} == known
     for row in rows:
         success = (tasks["status"] == "completed") == (row["Outcome"] == "success")
@@ -91,9 +98,11 @@ def test_every_published_view_of_pai_is_drawn_alone(store: Store, tmp_path: Path
     features = ("gpus", "cpus", "memory_gib", "n_instances")
     expected = {f"against-{o}-{x}" for o in ("success", "failure") for x in features}
     for view in (
-        "success-cpus-20000s", "success-memory_gib-100000s",
-        "failure-cpus-50000s", "failure-memory_gib-20000s",
-    ):  # fmt: skip
+        "success-cpus-20000s",
+        "success-memory_gib-100000s",
+        "failure-cpus-50000s",
+        "failure-memory_gib-20000s",
+    ):
         uncut = view.rpartition("-")[0]
         expected |= {f"against-{view}", f"against-{uncut}-log"}
         expected.add(f"against-{uncut}-log-{view.rpartition('-')[2]}")
@@ -132,8 +141,9 @@ def test_failure_correlates_and_is_counted_by_request(page: Element, tasks: pd.D
             own = own[own["gpu_type"] == row["GPU type"]]
         assert number(row["Rows"]) == len(own)
         for heading, test in (
-            ("Pearson's r", stats.pointbiserialr), ("Spearman's rho", stats.spearmanr)
-        ):  # fmt: skip
+            ("Pearson's r", stats.pointbiserialr),
+            ("Spearman's rho", stats.spearmanr),
+        ):
             if row[heading] != DASH:
                 expected = test(failed[own.index], own[x]).statistic
                 assert number(row[heading]) == pytest.approx(expected, abs=0.00501)
@@ -304,14 +314,21 @@ def test_jobs_of_an_unknown_trace_reach_every_section(tmp_path: Path) -> None:
 def test_negligible_correlations_of_unequal_sign_do_not_contradict(r: float, stated: int) -> None:
     rows = pl.DataFrame(
         {
-            "method": ["pearson", "spearman"], "r": [r, -0.05], "ci_low": [r - 0.01, -0.06],
+            "method": ["pearson", "spearman"],
+            "r": [r, -0.05],
+            "ci_low": [r - 0.01, -0.06],
             "ci_high": [r + 0.01, -0.04],
         }
     ).with_columns(
-        outcome=pl.lit("success"), x=pl.lit("gpus"), feature=pl.lit("GPUs"),
-        level=pl.lit("row"), n=40_000, pvalue_adjusted=1e-4, r_without=0.0,
+        outcome=pl.lit("success"),
+        x=pl.lit("gpus"),
+        feature=pl.lit("GPUs"),
+        level=pl.lit("row"),
+        n=40_000,
+        pvalue_adjusted=1e-4,
+        r_without=0.0,
         n_carrying=pl.lit(None, pl.Int64),
-    )  # fmt: skip
+    )
     assert len(contradictions(rows)) == stated
 
 
@@ -342,9 +359,10 @@ def test_use_of_pai_is_against_the_requests_of_its_tasks(page: Element, store: S
     both = once.join(tasks, on=["job_id", "task_name"], how="left")
     rows = tables(section(page, "utilization"), "Used versus requested resources by GPU", "PAI")
     for name, label, used in (
-        ("gpus", "GPUs", "gpus_used"), ("cpus", "CPU cores", "cpus_used"),
+        ("gpus", "GPUs", "gpus_used"),
+        ("cpus", "CPU cores", "cpus_used"),
         ("memory_gib", "Memory (GiB)", "memory_gib_mean"),
-    ):  # fmt: skip
+    ):
         for row in (row for row in rows if row["Resource"] == label):
             kind = pl.col("gpu_type")
             stated = kind.is_null() if row["GPU type"] == "not stated" else kind == row["GPU type"]

@@ -33,10 +33,15 @@ def test_names_numbers_and_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert found["traces"] == {"mine": {"title": "Mine", "synthetic": False}}
     numbers = found["numbers"]["mine"]
     assert set(numbers) == {
-        "runtime_s_median", "fraction_multi_gpu", "queueing_delay_s_median", "failure_rate",
+        "runtime_s_median",
+        "fraction_multi_gpu",
+        "queueing_delay_s_median",
+        "failure_rate",
         "failure_incidence",
-        "fraction_gpu_hours_top_1_percent", "cov_median", "slowdown_median",
-    }  # fmt: skip
+        "fraction_gpu_hours_top_1_percent",
+        "cov_median",
+        "slowdown_median",
+    }
     assert (numbers["runtime_s_median"]["estimate"], numbers["runtime_s_median"]["n"]) == (50, 99)
     assert numbers["failure_rate"]["estimate"] == pytest.approx(1 / 3)
     assert numbers["failure_rate"]["ci_low"] < 1 / 3 < numbers["failure_rate"]["ci_high"]

@@ -71,9 +71,10 @@ def test_a_queue_with_long_waits_is_an_alert(
     of_eight = [line.replace("|gpu|", "|large|") if "gpu=8" in line else line for line in lines]
     (tmp_path / "sacct.txt").write_text("\n".join(of_eight))
     [finding] = [
-        one for one in section_consumers.build([traceana.read(tmp_path / "sacct.txt")]).findings
+        one
+        for one in section_consumers.build([traceana.read(tmp_path / "sacct.txt")]).findings
         if "large wait longest" in one or "the median job waited" in one
-    ][:1]  # fmt: skip
+    ][:1]
     said = "sacct: long waits in queue large: median wait 2 h, of all jobs 2 min"
     assert getattr(finding, "alert", "") == (said if expected else "")
 

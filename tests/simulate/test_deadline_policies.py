@@ -77,9 +77,13 @@ def test_clusters_have_their_own_gpus_and_are_summed_up() -> None:
     two = pl.concat([JOBS.with_columns(cluster=pl.lit(name)) for name in ("x", "y")])
     found = simulate_deadlines(two, capacity=1, policies=["fifo", "edf"])
     assert found.select("cluster", "policy", "n", "n_missed").rows() == [
-        ("x", "fifo", 3, 1), ("x", "edf", 3, 0), ("y", "fifo", 3, 1), ("y", "edf", 3, 0),
-        (None, "fifo", 6, 2), (None, "edf", 6, 0),
-    ]  # fmt: skip
+        ("x", "fifo", 3, 1),
+        ("x", "edf", 3, 0),
+        ("y", "fifo", 3, 1),
+        ("y", "edf", 3, 0),
+        (None, "fifo", 6, 2),
+        (None, "edf", 6, 0),
+    ]
     # 2 + 1 GPU-seconds between 0 and 2 s at a load of .8: 1.9 GPUs
     assert simulate_deadlines(JOBS, policies=["fifo"])["capacity"].item() == 2
     large = JOBS.with_columns(gpus=pl.Series([1.0, 1.0, 4.0]))

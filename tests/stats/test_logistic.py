@@ -152,9 +152,11 @@ def test_firths_fit_of_a_table_adds_half_to_each_cell() -> None:
 
     def fall(slope: float) -> float:
         best = optimize.minimize_scalar(
-            lambda a: -penalized(np.array([a, slope])), bounds=(-12, 4), method="bounded",
+            lambda a: -penalized(np.array([a, slope])),
+            bounds=(-12, 4),
+            method="bounded",
             options={"xatol": 1e-10},
-        )  # fmt: skip
+        )
         return 2 * float(penalized(found.coefficient) + best.fun)
 
     for end in (found.ci_low[1], found.ci_high[1]):

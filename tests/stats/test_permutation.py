@@ -67,8 +67,11 @@ def test_spearmans_exact_table_of_seven_points(rho: float, pvalue: float) -> Non
 @pytest.mark.parametrize(("level", "method"), MEANS)
 def test_few_rows_are_enumerated(level: str, method: str) -> None:
     x, y = np.array([1.0, 1, 2, 3, 3, 5]), np.array([1.03, 5.3, 2.1, 40.9, 3.9, 11.6])
-    theirs = {"pearson": scipy.stats.pearsonr, "spearman": scipy.stats.spearmanr,
-              "kendall": scipy.stats.kendalltau}[method]  # fmt: skip
+    theirs = {
+        "pearson": scipy.stats.pearsonr,
+        "spearman": scipy.stats.spearmanr,
+        "kendall": scipy.stats.kendalltau,
+    }[method]
     values, group, size = np.unique(x, return_inverse=True, return_counts=True)
     often = size if level == "group_mean_weighted" else np.ones_like(size)
 
@@ -117,8 +120,10 @@ def test_sign_changes_of_skewed_clusters_reject_at_their_level() -> None:
     draw, rejected = rng(9), 0
     for _ in range(300):
         cluster = np.repeat(np.arange(20), draw.geometric(1 / 8, 20))
-        x, y = (np.exp(draw.standard_normal(20)[cluster] + draw.standard_normal(len(cluster)))
-                for _ in range(2))  # fmt: skip
+        x, y = (
+            np.exp(draw.standard_normal(20)[cluster] + draw.standard_normal(len(cluster)))
+            for _ in range(2)
+        )
         p = sign_flip_pvalue(x - x.mean(), y - y.mean(), cluster, rng=draw)
         rejected += p < 0.05
     assert rejected <= 15 + 3 * 3.8  # Student's t over rows rejects four times as often

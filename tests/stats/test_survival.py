@@ -137,8 +137,11 @@ def test_clusters_are_left_out_one_by_one(horizon: float) -> None:
     events = np.stack([kind == 1, kind == 2], axis=1)
     rows = [(e, k == 0, 0, c, g) for e, k, c, g in zip(events, kind, code, cluster, strict=True)]
     # rows that enter after a time
-    late = [(np.zeros(2), 0, 1, int(np.searchsorted(at, e, side="right")) - 1, g)
-            for e, g in zip(entry, cluster, strict=True) if e >= at[0]]  # fmt: skip
+    late = [
+        (np.zeros(2), 0, 1, int(np.searchsorted(at, e, side="right")) - 1, g)
+        for e, g in zip(entry, cluster, strict=True)
+        if e >= at[0]
+    ]
     e, c, late_rows, time, cell = (np.array(part) for part in zip(*rows, *late, strict=True))
 
     def variances(cell: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

@@ -63,9 +63,15 @@ def test_combined_tables_are_those_of_the_library_that_adds_them_itself() -> Non
     x = rng.normal(size=20)[user] + rng.normal(size=30)[day] + rng.normal(size=900)
     level = rng.normal(size=20)[user] + rng.normal(size=30)[day]
     rows = pl.DataFrame(
-        {"user": user, "day": day, "both": 30 * user + day, "x": x, "status": "failed",
-         "runtime_s": rng.exponential(np.exp(0.5 * level))}
-    )  # fmt: skip
+        {
+            "user": user,
+            "day": day,
+            "both": 30 * user + day,
+            "x": x,
+            "status": "failed",
+            "runtime_s": rng.exponential(np.exp(0.5 * level)),
+        }
+    )
 
     def fit(*cluster: str) -> pl.DataFrame:
         return traceana.cause_specific_hazards(

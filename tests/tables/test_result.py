@@ -6,10 +6,23 @@ import pytest
 import traceana
 from traceana.tables.result import Result
 
-JOBS = pl.DataFrame({"job_id": ["a", "b"], "submit_s": [0, 0], "runtime_s": [100, 100],
-                     "gpus": [1, 1], "deadline_s": [150, 150]})  # fmt: skip
-SAMPLES = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30], "worker_id": ["0", "1"] * 2,
-                        "batch_time": [1.0, 2.0] * 2})  # fmt: skip
+JOBS = pl.DataFrame(
+    {
+        "job_id": ["a", "b"],
+        "submit_s": [0, 0],
+        "runtime_s": [100, 100],
+        "gpus": [1, 1],
+        "deadline_s": [150, 150],
+    }
+)
+SAMPLES = pl.DataFrame(
+    {
+        "job_id": "a",
+        "time_s": [0, 0, 30, 30],
+        "worker_id": ["0", "1"] * 2,
+        "batch_time": [1.0, 2.0] * 2,
+    }
+)
 PAIRS = pl.DataFrame(
     {"user": ["a", "b"] * 10, "x": range(20), "y": [i * i % 17 for i in range(20)]}
 )

@@ -81,14 +81,16 @@ def test_the_command_prints_rows_and_splits_one_trace(store: Path) -> None:
 def test_failures_are_compared_by_the_same_runtime(tmp_path: Path) -> None:
     for name, scale in (("short", 60.0), ("long", 600.0)):
         runtime = [scale * (1 + job % 50) for job in range(200)]
-        jobs = pl.DataFrame({
-            "job_id": [str(job) for job in range(200)],
-            "status": ["failed" if job % 4 == 0 else "completed" for job in range(200)],
-            "submit_s": [float(job) for job in range(200)],
-            "start_s": [float(job) for job in range(200)],
-            "end_s": [job + seconds for job, seconds in enumerate(runtime)],
-            "runtime_s": runtime,
-        })  # fmt: skip
+        jobs = pl.DataFrame(
+            {
+                "job_id": [str(job) for job in range(200)],
+                "status": ["failed" if job % 4 == 0 else "completed" for job in range(200)],
+                "submit_s": [float(job) for job in range(200)],
+                "start_s": [float(job) for job in range(200)],
+                "end_s": [job + seconds for job, seconds in enumerate(runtime)],
+                "runtime_s": runtime,
+            }
+        )
         traceana.add_table(jobs, trace=name, table="jobs", store=tmp_path / "data")
     opened = traceana.open_store(tmp_path / "data")
     compared = compare_traces([opened.trace(name) for name in ("short", "long")])

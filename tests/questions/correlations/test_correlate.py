@@ -262,9 +262,16 @@ def test_columns_and_statuses_of_any_name() -> None:
         state=pl.Series([0, 0, 0, 0, 0, 7], dtype=pl.Int64), site=pl.Series([1, 2] * 3)
     )
     table = runtime_correlations(
-        jobs, features="mem", runtime="took", status="state", success="0",
-        failure=("failed", "cancelled"), cluster="site", level="row", method="pearson",
-    ).table  # fmt: skip
+        jobs,
+        features="mem",
+        runtime="took",
+        status="state",
+        success="0",
+        failure=("failed", "cancelled"),
+        cluster="site",
+        level="row",
+        method="pearson",
+    ).table
     line = table.row(0, named=True)
     assert (line["outcome"], line["x"], line["y"]) == ("success", "mem", "took")
     assert (line["n"], line["n_excluded"], line["n_clusters"]) == (5, 1, 2)
@@ -322,8 +329,13 @@ def test_a_mean_of_group_means_needs_twenty_clusters_that_decide(
     if clusters % 2:
         side[0] = 0
     x = np.repeat(side + np.arange(clusters) * 1e-9, 2)
-    rows = pl.DataFrame({"x": x, "y": np.random.default_rng(1).normal(size=2 * clusters),
-                         "of": np.repeat(np.arange(clusters), 2)})  # fmt: skip
+    rows = pl.DataFrame(
+        {
+            "x": x,
+            "y": np.random.default_rng(1).normal(size=2 * clusters),
+            "of": np.repeat(np.arange(clusters), 2),
+        }
+    )
     line = correlate(rows, "x", "y", level="group_mean", cluster="of").table.row(0, named=True)
     assert (line["pvalue"] is not None) == tested
     if not tested:

@@ -27,8 +27,13 @@ def test_a_point_is_a_distinct_value_with_its_rows_and_their_mean() -> None:
     means = mean_by_value(ROWS, "gpus", "runtime_s")
     assert means.rows() == [(0, 1, 5), (1, 2, 20), (2, 1, 7), (8, 1, 0)]
     by = mean_by_value(ROWS.lazy(), "gpus", "runtime_s", by="status")
-    assert by.rows() == [("a", 0, 1, 5), ("a", 1, 1, 10), ("a", 2, 1, 7), ("b", 1, 1, 30),
-                         (None, 8, 1, 0)]  # fmt: skip
+    assert by.rows() == [
+        ("a", 0, 1, 5),
+        ("a", 1, 1, 10),
+        ("a", 2, 1, 7),
+        ("b", 1, 1, 30),
+        (None, 8, 1, 0),
+    ]
 
 
 def test_pearsons_r_of_the_points_is_that_of_group_means() -> None:

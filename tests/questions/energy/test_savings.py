@@ -134,9 +134,7 @@ def test_four_runs_cover_and_the_held_out_ratio_has_no_selection_bias() -> None:
         epochs = {size: (1000 * np.exp(0.2 * rng.standard_normal(4))).round() for size in sizes}
         runs = with_epochs({size: [int(e) for e in of] for size, of in epochs.items()})
         row = energy_savings(runs, power, rng=rng).filter(objective="energy", choice="both")
-        ratio, held, low, high = row.select(
-            "ratio", "ratio_held_out", "ci_low", "ci_high"
-        ).row(0)  # fmt: skip
+        ratio, held, low, high = row.select("ratio", "ratio_held_out", "ci_low", "ci_high").row(0)
         biased, held_out = biased + np.log(ratio) / 120, held_out + np.log(held) / 120
         if low is not None:  # the true ratio is 1
             tables, covered = tables + 1, covered + (low <= 1 <= high)
@@ -155,11 +153,15 @@ def test_noise_of_one_measurement_of_an_epoch_widens_the_interval() -> None:
         runs = with_epochs({size: [int(e) for e in of] for size, of in epochs.items()})
         power = pl.concat(
             pl.DataFrame({"power_limit_w": limits, "mean_power_w": watts * noise}).with_columns(
-                gpu=pl.lit("g"), dataset=pl.lit("cifar100"), network=pl.lit("net"),
-                batch_size=pl.lit(size, pl.Int64), optimizer=pl.lit("sgd"), epoch_s=pl.lit(10.0),
+                gpu=pl.lit("g"),
+                dataset=pl.lit("cifar100"),
+                network=pl.lit("net"),
+                batch_size=pl.lit(size, pl.Int64),
+                optimizer=pl.lit("sgd"),
+                epoch_s=pl.lit(10.0),
             )
             for size, noise in zip(sizes, np.exp(0.05 * rng.standard_normal((3, 7))), strict=True)
-        )  # fmt: skip
+        )
         row = (
             energy_savings(runs, power).filter(objective="energy", choice="both").row(0, named=True)
         )

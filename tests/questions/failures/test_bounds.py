@@ -61,8 +61,12 @@ def test_odds_of_few_clusters_have_a_note(clusters: int, note: str | None) -> No
 
 @pytest.mark.parametrize("groups", [1, 2, 50, 51])
 def test_from_2_to_50_groups_are_compared(groups: int) -> None:
-    rows = pl.DataFrame({"group": np.arange(groups * 2) % groups,
-                         "status": ["failed"] * groups + ["completed"] * groups})  # fmt: skip
+    rows = pl.DataFrame(
+        {
+            "group": np.arange(groups * 2) % groups,
+            "status": ["failed"] * groups + ["completed"] * groups,
+        }
+    )
     if 2 <= groups <= 50:
         assert traceana.failure_odds(rows, "group", strata=()).height == groups - 1
     else:
@@ -245,9 +249,12 @@ def test_incidence_and_survival_of_rows_counted_once_are_those_counted_twice() -
     both = incidence_and_survival(rows, ("g",), names, columns=columns, cluster=None)
     incidence = traceana.cumulative_incidence(rows, by="g", events=names)
     survival = traceana.kaplan_meier(rows, by="g")
-    for found, expected in ((both[0].curves, incidence.curves), (both[0].groups, incidence.groups),
-                            (both[1].curves, survival.curves),
-                            (both[1].quantiles, survival.quantiles)):  # fmt: skip
+    for found, expected in (
+        (both[0].curves, incidence.curves),
+        (both[0].groups, incidence.groups),
+        (both[1].curves, survival.curves),
+        (both[1].quantiles, survival.quantiles),
+    ):
         assert found.equals(expected)
 
 
@@ -297,8 +304,10 @@ def test_unlisted_rows_are_counted_by_lynden_bells_weights() -> None:
     # F below the only row at risk is 0, and the other one says nothing
     assert estimate_unlisted(rows[1:], "start_s", 10) == 0
     # a clock may be off by a second
-    late = [estimate_unlisted(rows.with_columns(runtime_s=pl.Series([2.0, 1, end])), "start_s", 10)
-            for end in (6.0, 6.5)]  # fmt: skip
+    late = [
+        estimate_unlisted(rows.with_columns(runtime_s=pl.Series([2.0, 1, end])), "start_s", 10)
+        for end in (6.0, 6.5)
+    ]
     assert late == [pytest.approx(1), None]
     assert estimate_unlisted(rows.clear(), "start_s", 10) is None
 

@@ -32,9 +32,7 @@ def test_what_earlier_features_determine_is_left_out_and_named() -> None:
     found = traceana.failure_model(frame, features=("cpus", "threads"), method="ml").odds_ratios
     alone = traceana.failure_model(frame, features="cpus", method="ml").odds_ratios
     assert found["odds_ratio"].to_list() == [pytest.approx(alone["odds_ratio"].item()), None]
-    assert found["note"].to_list() == [
-        None, "determined by cpus: left out, not distinguishable"
-    ]  # fmt: skip
+    assert found["note"].to_list() == [None, "determined by cpus: left out, not distinguishable"]
 
 
 def test_collinear_features_are_tested_together() -> None:
@@ -59,8 +57,12 @@ def test_the_joint_test_of_one_coefficient_is_its_own() -> None:
 
 def simpson() -> pl.DataFrame:
     # Charig and others, BMJ 292, 1986: kidney stones; A fails less in both sizes, more in all
-    counts = {("A", "small"): (6, 81), ("B", "small"): (36, 234), ("A", "large"): (71, 192),
-              ("B", "large"): (25, 55)}  # fmt: skip
+    counts = {
+        ("A", "small"): (6, 81),
+        ("B", "small"): (36, 234),
+        ("A", "large"): (71, 192),
+        ("B", "large"): (25, 55),
+    }
     rows = []
     for (treatment, size), (failed, done) in counts.items():
         # times 20, so that both are significant

@@ -179,10 +179,16 @@ def test_rows_at_risk_run_at_least_that_long() -> None:
     )
     found = rows_at_risk(frame, (20, 0, 10, 10), by="gpu_type")
     assert found.rows() == [
-        ("T4", 0, 2), ("T4", 10, 2), ("T4", 20, 1),
-        ("V100", 0, 2), ("V100", 10, 0), ("V100", 20, 0),
-        (None, 0, 0), (None, 10, 0), (None, 20, 0),
-    ]  # fmt: skip
+        ("T4", 0, 2),
+        ("T4", 10, 2),
+        ("T4", 20, 1),
+        ("V100", 0, 2),
+        ("V100", 10, 0),
+        ("V100", 20, 0),
+        (None, 0, 0),
+        (None, 10, 0),
+        (None, 20, 0),
+    ]
     # what still runs at 100 s has run for 40 s
     until = rows_at_risk(frame, [15, 40, 41], running_until_s=100)
     assert until["n_at_risk"].to_list() == [2, 1, 0]
@@ -204,9 +210,11 @@ def test_times_of_the_risk_table_are_round_and_within_the_runtimes() -> None:
 def test_at_the_times_of_ends_rows_at_risk_are_those_of_the_curves() -> None:
     rng = np.random.default_rng(8)
     frame = pl.DataFrame(
-        {"status": rng.choice(["completed", "failed", "running"], 80),
-         "runtime_s": rng.integers(0, 30, 80).astype(float)}
-    )  # fmt: skip
+        {
+            "status": rng.choice(["completed", "failed", "running"], 80),
+            "runtime_s": rng.integers(0, 30, 80).astype(float),
+        }
+    )
     curves = kaplan_meier(frame).curves
     found = rows_at_risk(frame, curves["time_s"].to_list())
     assert found["n_at_risk"].to_list() == curves["n_at_risk"].to_list()
@@ -227,9 +235,13 @@ def test_durations_datetimes_and_other_names_give_the_same() -> None:
     )
     expected = cumulative_incidence(seconds, events="failed", running_until_s=100)
     found = cumulative_incidence(
-        dates, events="failed", status="state", runtime="elapsed", start="begin",
+        dates,
+        events="failed",
+        status="state",
+        runtime="elapsed",
+        start="begin",
         running_until_s=datetime(1970, 1, 1, 0, 1, 40, tzinfo=UTC),
-    )  # fmt: skip
+    )
     assert found.groups.equals(expected.groups)
     assert found.curves.equals(expected.curves)
     naive = datetime(1970, 1, 1, 0, 1, 40)  # noqa: DTZ001  without a zone it is UTC

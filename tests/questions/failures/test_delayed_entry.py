@@ -87,8 +87,10 @@ def test_complete_rows_have_the_mean_and_its_error() -> None:
     assert half == pytest.approx(1.971957 * x.std(ddof=1) / np.sqrt(200), rel=1e-6)
     beyond = kaplan_meier(
         rows.with_columns(observed=pl.col("runtime_s") < x.max()),
-        status=None, observed="observed", horizon_s=2 * x.max(),
-    )  # fmt: skip
+        status=None,
+        observed="observed",
+        horizon_s=2 * x.max(),
+    )
     assert beyond.groups["restricted_mean_s"].item() is None
 
 

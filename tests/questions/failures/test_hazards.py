@@ -135,9 +135,12 @@ def test_hazards_where_every_row_ended_are_those_of_the_closed_form() -> None:
 
 def test_a_level_that_never_ends_by_a_cause_is_noted_by_that_cause() -> None:
     rows = pl.DataFrame(
-        {"g": ["a"] * 4 + ["b"] * 4, "runtime_s": [1.0, 2, 3, 4] * 2,
-         "status": ["completed", "failed"] * 2 + ["failed"] * 4}
-    )  # fmt: skip
+        {
+            "g": ["a"] * 4 + ["b"] * 4,
+            "runtime_s": [1.0, 2, 3, 4] * 2,
+            "status": ["completed", "failed"] * 2 + ["failed"] * 4,
+        }
+    )
     found = traceana.cause_specific_hazards(rows, features="g", causes="completed")
     [note] = found.filter(level="b")["note"]
     assert note == "no row of the 4 completed: no finite hazard ratio; rows excluded"

@@ -16,8 +16,27 @@ from traceana.errors import DataError
 
 # time to recall a past event (Dana, 1990), in Wilcox, Introduction to Robust Estimation and
 # Hypothesis Testing, 2012, sections 3.3 and 4.3
-AWARENESS = [77, 87, 88, 114, 151, 210, 219, 246, 253, 262, 296, 299, 306, 376, 428, 515, 666,
-             1310, 2611]  # fmt: skip
+AWARENESS = [
+    77,
+    87,
+    88,
+    114,
+    151,
+    210,
+    219,
+    246,
+    253,
+    262,
+    296,
+    299,
+    306,
+    376,
+    428,
+    515,
+    666,
+    1310,
+    2611,
+]
 
 
 def test_the_trimmed_mean_of_wilcoxs_example() -> None:

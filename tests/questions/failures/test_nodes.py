@@ -39,9 +39,12 @@ def test_expected_failures_are_those_at_the_rates_of_other_nodes_in_each_stratum
             "NodeList": ["n1"] * 60 + ["n2"] * 80,
             "queue": ["a"] * 20 + ["b"] * 40 + ["a"] * 40 + ["b"] * 40,
             "status": ["failed"] * 60
-            + ["failed"] * 10 + ["completed"] * 30 + ["failed"] * 30 + ["completed"] * 10,
+            + ["failed"] * 10
+            + ["completed"] * 30
+            + ["failed"] * 30
+            + ["completed"] * 10,
         }
-    )  # fmt: skip
+    )
     found = traceana.node_failures(jobs, strata="queue").row(0, named=True)
     assert (found["n"], found["failures"], found["expected"]) == (60, 60, 5 + 30)
 

@@ -45,13 +45,31 @@ def zeus_tables(*without_default: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     keys, runs, profiles = [], [], []
     for name in (*EPOCH_S, *without_default):
         default = TRAINING_DEFAULTS[name]
-        keys.append({"dataset": name, "network": "net", "batch_size": default.batch_size,
-                     "optimizer": "sgd"})  # fmt: skip
+        keys.append(
+            {
+                "dataset": name,
+                "network": "net",
+                "batch_size": default.batch_size,
+                "optimizer": "sgd",
+            }
+        )
         reached = None if name in without_default else 2
-        runs.append({"learning_rate": 0.1, "run": 1, "target_metric": default.target,
-                     "target_epoch": reached})  # fmt: skip
-        profiles.append({"gpu": "g", "power_limit_w": 200.0, "epoch_s": EPOCH_S.get(name, 1.0),
-                         "mean_power_w": 100.0})  # fmt: skip
+        runs.append(
+            {
+                "learning_rate": 0.1,
+                "run": 1,
+                "target_metric": default.target,
+                "target_epoch": reached,
+            }
+        )
+        profiles.append(
+            {
+                "gpu": "g",
+                "power_limit_w": 200.0,
+                "epoch_s": EPOCH_S.get(name, 1.0),
+                "mean_power_w": 100.0,
+            }
+        )
     of_key = pl.DataFrame(keys)
     return of_key.hstack(pl.DataFrame(runs)), of_key.hstack(pl.DataFrame(profiles))
 

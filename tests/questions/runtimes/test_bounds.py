@@ -53,9 +53,13 @@ def test_criteria_are_twice_and_log_n_times_the_parameters_less_twice_the_likeli
 def test_a_fit_has_the_defaults_documented() -> None:
     one = fit_distributions(VALUES[:40], families=["exponential"])
     same = fit_distributions(
-        VALUES[:40], families=["exponential"],
-        resamples=199, rng=1, criterion="aic", confidence=0.95,
-    )  # fmt: skip
+        VALUES[:40],
+        families=["exponential"],
+        resamples=199,
+        rng=1,
+        criterion="aic",
+        confidence=0.95,
+    )
     assert one.table.equals(same.table)
     assert one.parameters.equals(same.parameters)
 
@@ -120,9 +124,12 @@ def test_an_entry_is_one_number_per_value() -> None:
 
 @pytest.mark.parametrize(
     ("values", "observed", "why"),
-    [([], None, "no value"), ([1.0, 2], [False, False], "all values are censored"),
-     ([1.0, 1], [True, True], "one distinct uncensored value")],
-)  # fmt: skip
+    [
+        ([], None, "no value"),
+        ([1.0, 2], [False, False], "all values are censored"),
+        ([1.0, 1], [True, True], "one distinct uncensored value"),
+    ],
+)
 def test_why_nothing_is_fitted(values: list[float], observed: list[bool] | None, why: str) -> None:
     table = fit_distributions(values, observed=observed, families=["gamma"], resamples=0).table
     note = f"{why}: at least two distinct uncensored values are needed"

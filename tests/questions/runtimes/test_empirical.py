@@ -25,8 +25,12 @@ def test_quantiles_are_numpys_inverse_of_the_distribution_function() -> None:
 def test_missing_values_are_excluded_and_a_null_group_is_a_group() -> None:
     frame = pl.DataFrame({"kind": ["a", None, "b", None], "x": [1.0, 3.0, float("nan"), None]})
     found = empirical_distribution(frame, "x", by="kind", points=2)
-    assert found.rows() == [("a", 1, 0.0, 1.0), ("a", 1, 1.0, 1.0), (None, 1, 0.0, 3.0),
-                            (None, 1, 1.0, 3.0)]  # fmt: skip
+    assert found.rows() == [
+        ("a", 1, 0.0, 1.0),
+        ("a", 1, 1.0, 1.0),
+        (None, 1, 0.0, 3.0),
+        (None, 1, 1.0, 3.0),
+    ]
     assert empirical_distribution(frame.clear(), "x").is_empty()
     with pytest.raises(DataError, match="points must be a whole number"):
         empirical_distribution(frame, "x", points=1)

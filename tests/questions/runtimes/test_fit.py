@@ -248,9 +248,13 @@ def test_ks_pvalues_with_delayed_entry_are_uniform_and_reject_a_wrong_family() -
             x, entry = x[seen], entry[seen]
             limit = entry + rng.exponential(60, 150)
             table = fit_distributions(
-                np.minimum(x, limit), families=["lognormal"], entry=entry, observed=x <= limit,
-                resamples=19, rng=trial,
-            ).table  # fmt: skip
+                np.minimum(x, limit),
+                families=["lognormal"],
+                entry=entry,
+                observed=x <= limit,
+                resamples=19,
+                rng=trial,
+            ).table
             pvalues.append(table["ks_pvalue"].item())
     # at most 6 of 30 below .1, and at least 8 above a half: .97 and .99 of binomial samples
     assert sum(p <= 0.1 for p in found[True]) <= 6

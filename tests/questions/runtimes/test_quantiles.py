@@ -21,8 +21,12 @@ def scipys(name: str, params: dict[str, float]) -> Any:
         return stats.lognorm(params["sigma"], scale=np.exp(params["mu"]))
     if name == "exponential":
         return stats.expon(scale=params["scale"])
-    law = {"gamma": stats.gamma, "weibull": stats.weibull_min, "lomax": stats.lomax,
-           "loglogistic": stats.fisk}[name]  # fmt: skip
+    law = {
+        "gamma": stats.gamma,
+        "weibull": stats.weibull_min,
+        "lomax": stats.lomax,
+        "loglogistic": stats.fisk,
+    }[name]
     return law(params["shape"], scale=params["scale"])
 
 

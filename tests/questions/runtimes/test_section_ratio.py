@@ -16,15 +16,19 @@ N = 200
 @pytest.mark.parametrize(("running", "is_stated"), [(2, True), (40, False)])
 def test_few_running_jobs_leave_the_finding(tmp_path: Path, running: int, is_stated: bool) -> None:
     numbers = range(N)
-    jobs = pl.DataFrame({
-        "job_id": [str(job) for job in numbers],
-        "user": [f"u{job % 20}" for job in numbers],
-        "gpu_type": ["A100" if job % 2 else "H100" for job in numbers],
-        "submit_s": [60.0 * job for job in numbers],
-        "start_s": [60.0 * job for job in numbers],
-        "end_s": [None if job >= N - running else 60.0 * job + 100 + job % 97 for job in numbers],
-        "status": ["running" if job >= N - running else "completed" for job in numbers],
-    })  # fmt: skip
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(job) for job in numbers],
+            "user": [f"u{job % 20}" for job in numbers],
+            "gpu_type": ["A100" if job % 2 else "H100" for job in numbers],
+            "submit_s": [60.0 * job for job in numbers],
+            "start_s": [60.0 * job for job in numbers],
+            "end_s": [
+                None if job >= N - running else 60.0 * job + 100 + job % 97 for job in numbers
+            ],
+            "status": ["running" if job >= N - running else "completed" for job in numbers],
+        }
+    )
     page = build_report({"jobs": jobs}, out=tmp_path / "o", only="runtime-ratio", formats="md")
     text = page.read_text()
     assert ("of the mean of their group" in text) == is_stated

@@ -18,11 +18,16 @@ if TYPE_CHECKING:
 
 def test_running_jobs_hold_their_gpus_until_the_end_of_the_window(tmp_path: Path) -> None:
     jobs = pl.DataFrame(
-        {"job_id": ["a", "b", "c", "d"], "submit_s": [0.0, 10.0, 20.0, 30.0],
-         "start_s": [0.0, None, 20.0, None], "end_s": [None, None, 1000.0, None],
-         "runtime_s": [None, None, 980.0, None], "gpus": [1.0, 1.0, 1.0, 1.0],
-         "status": ["running", "pending", "completed", "pending"]}
-    )  # fmt: skip
+        {
+            "job_id": ["a", "b", "c", "d"],
+            "submit_s": [0.0, 10.0, 20.0, 30.0],
+            "start_s": [0.0, None, 20.0, None],
+            "end_s": [None, None, 1000.0, None],
+            "runtime_s": [None, None, 980.0, None],
+            "gpus": [1.0, 1.0, 1.0, 1.0],
+            "status": ["running", "pending", "completed", "pending"],
+        }
+    )
     machines = pl.DataFrame({"machine_id": ["m"], "gpus": [1.0]})
     traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
@@ -42,9 +47,16 @@ def test_running_jobs_hold_their_gpus_until_the_end_of_the_window(tmp_path: Path
 def test_the_gpus_are_those_of_the_other_sections(tmp_path: Path) -> None:
     # two nodes of 8 GPUs, never in use at once: the largest demand is of 8
     jobs = pl.DataFrame(
-        {"job_id": ["a", "b"], "submit_s": [0.0, 100.0], "start_s": [0.0, 100.0],
-         "end_s": [100.0, 200.0], "runtime_s": [100.0] * 2, "gpus": [8.0] * 2, "node": ["m", "n"]}
-    )  # fmt: skip
+        {
+            "job_id": ["a", "b"],
+            "submit_s": [0.0, 100.0],
+            "start_s": [0.0, 100.0],
+            "end_s": [100.0, 200.0],
+            "runtime_s": [100.0] * 2,
+            "gpus": [8.0] * 2,
+            "node": ["m", "n"],
+        }
+    )
     keeps = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != "node")
     mapping = f'[trace]\nkeep = ["node"]\n[jobs]\n{keeps}\n'
     machines = pl.DataFrame({"machine_id": ["m", "n", "o"], "gpus": [8.0] * 3})
@@ -63,9 +75,15 @@ def test_the_gpus_are_those_of_the_other_sections(tmp_path: Path) -> None:
 def test_the_heading_starts_from_the_policy_that_the_log_resembles(tmp_path: Path) -> None:
     # the third job waits behind the second, though it would end before the second can start
     jobs = pl.DataFrame(
-        {"job_id": ["a", "b", "c"], "submit_s": [0.0, 0.0, 0.0], "start_s": [0.0, 100.0, 200.0],
-         "end_s": [100.0, 200.0, 300.0], "runtime_s": [100.0] * 3, "gpus": [8.0, 10.0, 2.0]}
-    )  # fmt: skip
+        {
+            "job_id": ["a", "b", "c"],
+            "submit_s": [0.0, 0.0, 0.0],
+            "start_s": [0.0, 100.0, 200.0],
+            "end_s": [100.0, 200.0, 300.0],
+            "runtime_s": [100.0] * 3,
+            "gpus": [8.0, 10.0, 2.0],
+        }
+    )
     traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
     assert finding == (
@@ -93,9 +111,15 @@ def test_no_wait_is_stated_once(tmp_path: Path) -> None:
 
 def test_waits_are_closer_to_no_policy_where_both_give_the_same(tmp_path: Path) -> None:
     jobs = pl.DataFrame(
-        {"job_id": ["a", "b"], "submit_s": [0.0, 0.0], "start_s": [0.0, 120.0],
-         "end_s": [100.0, 220.0], "runtime_s": [100.0] * 2, "gpus": [8.0, 8.0]}
-    )  # fmt: skip
+        {
+            "job_id": ["a", "b"],
+            "submit_s": [0.0, 0.0],
+            "start_s": [0.0, 120.0],
+            "end_s": [100.0, 220.0],
+            "runtime_s": [100.0] * 2,
+            "gpus": [8.0, 8.0],
+        }
+    )
     machines = pl.DataFrame({"machine_id": ["m"], "gpus": [8.0]})
     traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)

@@ -150,9 +150,13 @@ def test_the_published_jobs(real_data: Path) -> None:
             pl.col("duration").cast(pl.Float64).sum()
         )
         found = straggler_attributes(
-            samples, attributes=("stage", "dp_rank"), by=(), worker="rank", time="step",
+            samples,
+            attributes=("stage", "dp_rank"),
+            by=(),
+            worker="rank",
+            time="step",
             value="duration",
-        ).attributes  # fmt: skip
+        ).attributes
         told[name] = found.filter("explains").select("attribute", "group", "n_workers").row(0)
     # mw-AR.json: Mw 1.002; ms-ST.json: Ms 1.219, the last of four stages
     assert told == {"AR": ("worker", "0", 1), "ST": ("stage", "3", 2)}

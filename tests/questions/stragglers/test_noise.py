@@ -116,10 +116,17 @@ def of_reports(mean: np.ndarray, calm: np.ndarray) -> np.ndarray:
         step = max(1.4826 * np.nanmedian(np.abs(np.diff(own))) / ROOT(2), 0.005)
         most = 3 * max((three - quarter) / 1.349, step)
         z = np.clip(own - np.median(known), -most, most) / step
-        blocks = {size: [z[at : at + size].mean() for at in range(0, len(z) - size + 1, size)]
-                  for size in (1, 4, 16) if (~np.isnan(own)).sum() >= 5 * size}  # fmt: skip
-        factors.append({size: 1.4826 * np.nanmedian(np.abs(each)) * ROOT(size)
-                        for size, each in blocks.items()})  # fmt: skip
+        blocks = {
+            size: [z[at : at + size].mean() for at in range(0, len(z) - size + 1, size)]
+            for size in (1, 4, 16)
+            if (~np.isnan(own)).sum() >= 5 * size
+        }
+        factors.append(
+            {
+                size: 1.4826 * np.nanmedian(np.abs(each)) * ROOT(size)
+                for size, each in blocks.items()
+            }
+        )
         steps.append(step)
     # the lower median over the workers that have so many blocks
     of_size = [sorted(f[size] for f in factors if size in f) for size in (1, 4, 16)]

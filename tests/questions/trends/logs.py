@@ -27,10 +27,21 @@ def stationary(
     name = rng.integers(0, 4, len(start))
     of_burst = level[user, name] + rng.normal(0, 0.3, len(start))
     fails = rng.random(len(start)) < failing
-    jobs = pl.DataFrame(
-        {"user": [f"u{one}" for one in user], "job_name": [f"train{one}" for one in name],
-         "submit_s": start, "log": of_burst, "fails": fails, "size": size, "mean": user % 3}
-    ).select(pl.all().repeat_by("size").explode()).drop("size")  # fmt: skip
+    jobs = (
+        pl.DataFrame(
+            {
+                "user": [f"u{one}" for one in user],
+                "job_name": [f"train{one}" for one in name],
+                "submit_s": start,
+                "log": of_burst,
+                "fails": fails,
+                "size": size,
+                "mean": user % 3,
+            }
+        )
+        .select(pl.all().repeat_by("size").explode())
+        .drop("size")
+    )
     n = jobs.height
     bad = rng.random(n) < np.where(jobs["fails"].to_numpy(), 0.5, failing / 2)
     submit = jobs["submit_s"].to_numpy() + rng.exponential(60, n)
@@ -79,11 +90,18 @@ def sessions(
     runtime = np.exp(level + rng.normal(0, 0.5, len(level)))
     start = submit + np.exp(rng.normal(5, 1, len(level)))
     table = pl.DataFrame(
-        {"user": [f"u{one}" for one in user], "job_name": [f"n{one}" for one in name],
-         "queue": [f"q{one}" for one in rng.integers(0, queues, (users, 4))[user, name]],
-         "submit_s": submit, "start_s": start, "end_s": start + runtime, "runtime_s": runtime,
-         "gpus": 1.0, "status": np.where(rng.random(len(level)) < 0.08, "failed", "completed")}
-    )  # fmt: skip
+        {
+            "user": [f"u{one}" for one in user],
+            "job_name": [f"n{one}" for one in name],
+            "queue": [f"q{one}" for one in rng.integers(0, queues, (users, 4))[user, name]],
+            "submit_s": submit,
+            "start_s": start,
+            "end_s": start + runtime,
+            "runtime_s": runtime,
+            "gpus": 1.0,
+            "status": np.where(rng.random(len(level)) < 0.08, "failed", "completed"),
+        }
+    )
     return table.filter(pl.col("end_s") < BEGIN_S + days * DAY_S).sort("submit_s")
 
 

@@ -225,9 +225,12 @@ def test_gpus_are_allocated_down_or_idle() -> None:
     machines = pl.DataFrame({"machine_id": ["a", "b"], "gpus": [8.0, 8.0]})
     # two faults of one machine overlap: 12 h of 8 GPUs are down once
     faults = pl.DataFrame(
-        {"machine_id": ["a", "a"], "start_s": [DAY_S, DAY_S + 3600],
-         "end_s": [DAY_S + 43_200, DAY_S + 7200]}
-    )  # fmt: skip
+        {
+            "machine_id": ["a", "a"],
+            "start_s": [DAY_S, DAY_S + 3600],
+            "end_s": [DAY_S + 43_200, DAY_S + 7200],
+        }
+    )
     found = cluster_utilization(
         jobs, machines=machines, faults=faults, period="day", window=(0.0, 2 * DAY_S)
     )
@@ -319,10 +322,18 @@ def _with_name(
     if since_s is not None:
         runtime *= np.where(start >= since_s, factor, 1.0)
     own = pl.DataFrame(
-        {"user": user, "job_name": [f"nightly-{one}" for one in range(360)], "gpus": 4.0,
-         "job_id": [f"n{one}" for one in range(360)], "status": "completed",
-         "submit_s": start - 60, "start_s": start, "end_s": start + runtime, "runtime_s": runtime}
-    )  # fmt: skip
+        {
+            "user": user,
+            "job_name": [f"nightly-{one}" for one in range(360)],
+            "gpus": 4.0,
+            "job_id": [f"n{one}" for one in range(360)],
+            "status": "completed",
+            "submit_s": start - 60,
+            "start_s": start,
+            "end_s": start + runtime,
+            "runtime_s": runtime,
+        }
+    )
     return pl.concat([jobs, own], how="diagonal")
 
 

@@ -23,8 +23,12 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> UtilizationTables:
     tables = {
         "tasks": pl.DataFrame(
             {
-                "job_id": ["a", "b"], "task_name": ["worker", "ps"], "status": "completed",
-                "gpus": [1.0, 0.5], "cpus": [4.0, 2.0], "memory_gib": [8.0, 8.0],
+                "job_id": ["a", "b"],
+                "task_name": ["worker", "ps"],
+                "status": "completed",
+                "gpus": [1.0, 0.5],
+                "cpus": [4.0, 2.0],
+                "memory_gib": [8.0, 8.0],
                 "gpu_type": ["T4", "V100"],
             }
         ),
@@ -49,18 +53,25 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> UtilizationTables:
         ),
         "machines": pl.DataFrame(
             {
-                "machine_id": ["m", "n"], "gpu_type": ["T4", "V100"], "gpus": [2.0, 4.0],
-                "cpus": 8.0, "memory_gib": 64.0,
+                "machine_id": ["m", "n"],
+                "gpu_type": ["T4", "V100"],
+                "gpus": [2.0, 4.0],
+                "cpus": 8.0,
+                "memory_gib": 64.0,
             }
         ),
         "machine_usage": pl.DataFrame(
             {
-                "machine_id": ["m", "m", "n"], "start_s": [0.0, 0.0, 0.0],
-                "end_s": [100.0, 300.0, 50.0], "cpu": [10.0, 50.0, 7.0], "gpu": [100.0, 20.0, 8.0],
-                "cpu_usr": [9.0, 40.0, 6.0], "cpu_iowait": [0.5, None, 0.1],
+                "machine_id": ["m", "m", "n"],
+                "start_s": [0.0, 0.0, 0.0],
+                "end_s": [100.0, 300.0, 50.0],
+                "cpu": [10.0, 50.0, 7.0],
+                "gpu": [100.0, 20.0, 8.0],
+                "cpu_usr": [9.0, 40.0, 6.0],
+                "cpu_iowait": [0.5, None, 0.1],
             }
         ),
-    }  # fmt: skip
+    }
     for table, frame in tables.items():
         add_table(frame, trace="somewhere", table=table, store=store)
     return analyze_utilization(open_store(store).trace("somewhere"))
@@ -73,8 +84,9 @@ def test_a_repeated_instance_counts_once_with_its_last_row(found: UtilizationTab
     assert gpus["used_of_requested"] == pytest.approx((0.25 + 0.0) / 2)
     roles = found.used["task_name"].filter(resource="cpus")
     assert dict(roles.select("task_name", "used_of_requested").rows()) == {
-        "ps": pytest.approx(2.0), "worker": pytest.approx(6 / 8),
-    }  # fmt: skip
+        "ps": pytest.approx(2.0),
+        "worker": pytest.approx(6 / 8),
+    }
 
 
 def test_idle_hours_take_the_completed_attempt_and_its_times(found: UtilizationTables) -> None:

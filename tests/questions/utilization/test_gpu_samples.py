@@ -91,12 +91,18 @@ def test_the_join_is_that_of_every_pair(
         orient="row",
     )
     table = pl.DataFrame(
-        [(str(number), on, float(begin), float(begin + long))
-         for number, (on, begin, long) in enumerate(jobs)],
-        schema={"job_id": pl.String, "machine_id": pl.String, "start_s": pl.Float64,
-                "end_s": pl.Float64},
+        [
+            (str(number), on, float(begin), float(begin + long))
+            for number, (on, begin, long) in enumerate(jobs)
+        ],
+        schema={
+            "job_id": pl.String,
+            "machine_id": pl.String,
+            "start_s": pl.Float64,
+            "end_s": pl.Float64,
+        },
         orient="row",
-    )  # fmt: skip
+    )
     found = assign_gpu_samples(rows, table)
     for machine, time, job, at_once in found.select(
         "machine_id", "time_s", "job_id", "jobs_at_once"

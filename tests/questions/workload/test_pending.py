@@ -13,15 +13,17 @@ from traceana.report import build_report
 from traceana.store import Store
 
 HOUR_S = 3600.0
-JOBS = pl.DataFrame({
-    "job_id": ["a", "b", "stuck", "new", "cancelled", "removed"],
-    "user": ["eva", "tom", "eva", "tom", "tom", "tom"],
-    "status": ["completed", "running", "pending", "pending", "cancelled", "pending"],
-    "submit_s": [0.0, 1 * HOUR_S, 2 * HOUR_S, 50 * HOUR_S, 3 * HOUR_S, 1 * HOUR_S],
-    "start_s": [0.5 * HOUR_S, 4 * HOUR_S, None, None, None, None],
-    "end_s": [51 * HOUR_S, None, None, None, 4 * HOUR_S, 5 * HOUR_S],
-    "gpus": [1.0, 2, 8, 1, 1, 4],
-})  # fmt: skip
+JOBS = pl.DataFrame(
+    {
+        "job_id": ["a", "b", "stuck", "new", "cancelled", "removed"],
+        "user": ["eva", "tom", "eva", "tom", "tom", "tom"],
+        "status": ["completed", "running", "pending", "pending", "cancelled", "pending"],
+        "submit_s": [0.0, 1 * HOUR_S, 2 * HOUR_S, 50 * HOUR_S, 3 * HOUR_S, 1 * HOUR_S],
+        "start_s": [0.5 * HOUR_S, 4 * HOUR_S, None, None, None, None],
+        "end_s": [51 * HOUR_S, None, None, None, 4 * HOUR_S, 5 * HOUR_S],
+        "gpus": [1.0, 2, 8, 1, 1, 4],
+    }
+)
 
 
 @pytest.fixture

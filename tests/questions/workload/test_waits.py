@@ -33,10 +33,15 @@ def planted(seed: int, n: int = 1200, days: int = 40) -> pl.DataFrame:
     pending = wait > np.quantile(wait, 0.9)
     start = submit + wait
     jobs = pl.DataFrame(
-        {"job_id": [str(one) for one in range(n)], "submit_s": submit, "start_s": start,
-         "end_s": np.where(pending, submit + np.quantile(wait, 0.9), start + 60), "gpus": gpus,
-         "status": np.where(pending, "pending", "completed")}
-    )  # fmt: skip
+        {
+            "job_id": [str(one) for one in range(n)],
+            "submit_s": submit,
+            "start_s": start,
+            "end_s": np.where(pending, submit + np.quantile(wait, 0.9), start + 60),
+            "gpus": gpus,
+            "status": np.where(pending, "pending", "completed"),
+        }
+    )
     return jobs.with_columns(start_s=pl.when(pl.col("status") != "pending").then("start_s"))
 
 
@@ -94,9 +99,14 @@ def test_a_planted_drift_is_within_its_interval() -> None:
     day = np.repeat(np.arange(60), 30)
     runtime = np.exp(rng.normal(7, 0.3, len(day)) + 0.1 * day / 7)
     jobs = pl.DataFrame(
-        {"start_s": day * DAY_S, "runtime_s": runtime, "gpus": 1.0, "status": "completed",
-         "user": [f"u{one % 5}" for one in range(len(day))]}
-    )  # fmt: skip
+        {
+            "start_s": day * DAY_S,
+            "runtime_s": runtime,
+            "gpus": 1.0,
+            "status": "completed",
+            "user": [f"u{one % 5}" for one in range(len(day))],
+        }
+    )
     lost = outages(jobs)
     outcomes = ("completed",), ("failed",)
     _, found = changes_and_drift(jobs, outcomes, timezone=None, window=None, lost=lost)

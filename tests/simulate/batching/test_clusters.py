@@ -10,9 +10,11 @@ from traceana.errors import DataError
 
 def test_equal_workers_take_one_and_uniform_batches_mean_over_min() -> None:
     found = compare_clusters({"a": [1.0, 3.0], "b": [2, 2, 2]})
-    times = dict(found.select("cluster", "system", "workers", "relative_time").rows_by_key(
-        ["cluster", "workers", "system"], unique=True
-    ))  # fmt: skip
+    times = dict(
+        found.select("cluster", "system", "workers", "relative_time").rows_by_key(
+            ["cluster", "workers", "system"], unique=True
+        )
+    )
     assert times["a", "homogeneous", "uniform"][0] == 1
     assert times["a", "heterogeneous", "uniform"][0] == pytest.approx(2)  # (1 + 3) / 2 / 1
     assert times["a", "heterogeneous", "static"][0] == pytest.approx(1)

@@ -93,8 +93,10 @@ def test_whole_batches_are_filled_one_by_one() -> None:
     assert found.tolist() == [[2, 2, 3], [0, 1, 6], [2, 2, 3]]
     for unit in (1e-3, 7.0):
         assert whole(split, 7, per_sample_s=unit * per_sample, max_batch=np.inf).tolist() == [
-            [2, 2, 3], [0, 1, 6], [2, 2, 3],
-        ]  # fmt: skip
+            [2, 2, 3],
+            [0, 1, 6],
+            [2, 2, 3],
+        ]
     full = whole(np.array([2.0, 0.5]), 4, per_sample_s=np.array([1.0, 9.0]), max_batch=2)
     assert full.tolist() == [2, 2]
     # a fixed time counts once

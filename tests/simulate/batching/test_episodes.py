@@ -147,8 +147,10 @@ def test_three_good_steps_in_a_row_are_a_recovery() -> None:
     )
     for slow, steps, good in (
         # good from the second step on: three in a row are there from 4 steps on
-        (slice(5, 8), None, 2 / 3), (slice(5, 9), 1, 3 / 4), (slice(5, 12), 1, 6 / 7),
-    ):  # fmt: skip
+        (slice(5, 8), None, 2 / 3),
+        (slice(5, 9), 1, 3 / 4),
+        (slice(5, 12), 1, 6 / 7),
+    ):
         end_s = 10.0 * (slow.stop - 1)
         found = replay_batching(
             two_workers(slow), episodes=episode(end_s=end_s), batch=60, within=0

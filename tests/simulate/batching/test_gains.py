@@ -17,10 +17,13 @@ def test_devices_are_as_their_data_sheets() -> None:
     found = {name: (cores, tflops) for name, cores, tflops, _ in DEVICES.iter_rows()}
     assert found == {
         # half precision: T4 and P4 as the paper has them, P100 and V100 of NVIDIA's data sheets
-        "t4": (2560, 65.0), "p4": (2560, 5.5), "p100": (3584, 18.7), "v100": (5120, 112.0),
+        "t4": (2560, 65.0),
+        "p4": (2560, 5.5),
+        "p100": (3584, 18.7),
+        "v100": (5120, 112.0),
         # .187 / .813 of the P100's, as printed
         "xeon-48": (48, pytest.approx(18.7 * 0.187 / 0.813, abs=0.01)),
-    }  # fmt: skip
+    }
     for name, (cores, _) in found.items():
         (source,) = DEVICES.filter(device=name)["source"]
         assert f"{cores:,}" in source
@@ -66,10 +69,13 @@ def test_bounds_of_a_ratio() -> None:
     # slow workers in the majority: the least is the "fast" one, of .5
     assert largest_gain(0.5, fast=1, slow=3) == pytest.approx(3.5 / 4 / 0.5)
     for wrong in (
-        {"gain": 0.99}, {"gain": 2, "fast": 0}, {"gain": 2, "slow": 0},
-        {"gain": 2, "overhead_share": -0.1}, {"gain": 2, "overhead_share": 1},
+        {"gain": 0.99},
+        {"gain": 2, "fast": 0},
+        {"gain": 2, "slow": 0},
+        {"gain": 2, "overhead_share": -0.1},
+        {"gain": 2, "overhead_share": 1},
         {"gain": float("nan")},
-    ):  # fmt: skip
+    ):
         gain = wrong.pop("gain")
         with pytest.raises(DataError, match="a gain is 1 or more"):
             implied_throughput_ratio(gain, **wrong)
@@ -87,14 +93,16 @@ def test_every_cluster_of_the_paper_by_hand() -> None:
     }
     factors: dict[str, dict[str, Any]] = {
         "3 CPU workers, 11/4/24 cores": {
-            "ResNet-50, CNN": (3, None), "ResNet-50, CNN (bar)": (4, None),
-            "linear regression": (2, None), "linear regression (bar)": (3, None),
+            "ResNet-50, CNN": (3, None),
+            "ResNet-50, CNN (bar)": (4, None),
+            "linear regression": (2, None),
+            "linear regression (bar)": (3, None),
         },
         "H-level 2, 9/12/18 cores": {"dynamic batching": (None, 2.0)},
         "H-level 10, 2/17/20 cores": {"dynamic batching": (None, 2.4)},
         "P100 and 48-core Xeon": {"ResNet-50": (None, 4.0), "CNN": (None, 1.2)},
         "2 T4 and 2 P4": {"ResNet-50": (None, 4.5), "ResNet-50, B = 2048": (None, 2.1)},
-    }  # fmt: skip
+    }
     for name, x in clusters.items():
         total, count = sum(x), len(x)
         # equal workers take 1 s for 64 samples; each of these has its part of 64 * count

@@ -73,8 +73,9 @@ def test_a_job_of_one_worker_has_a_note_and_the_others_are_replayed() -> None:
     assert result.jobs["job_id"].to_list() == ["j", "i"]
     assert result.jobs["n_excluded"].to_list() == [0, 2]
     assert result.jobs["note"].to_list() == [
-        None, "no time at which all of two or more workers have a sample"
-    ]  # fmt: skip
+        None,
+        "no time at which all of two or more workers have a sample",
+    ]
     assert result.jobs["speedup"][1] is None
     assert set(result.steps["job_id"]) == set(result.workers["job_id"]) == {"j"}
     assert "i:" not in str(result)

@@ -20,9 +20,7 @@ from traceana.simulate.batching.controllers import CONTROLLERS, Seen
 from traceana.simulate.batching.published import largest_gain
 from traceana.simulate.batching.workers import SPLITS, share
 
-workers = st.lists(
-    st.tuples(st.floats(0, 0.5), st.floats(1, 1000)), min_size=1, max_size=6
-)  # fmt: skip
+workers = st.lists(st.tuples(st.floats(0, 0.5), st.floats(1, 1000)), min_size=1, max_size=6)
 
 
 def batches_at(result: pl.DataFrame, step: int) -> list[int]:

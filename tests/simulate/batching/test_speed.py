@@ -73,8 +73,9 @@ def test_a_dead_band_that_keeps_a_controller_from_acting_is_noted(controller: Pr
     assert simulate_batching([(0, 1), (0, 1)], controller=controller).note is None
     rows = pl.DataFrame(
         [("j", w, t, v) for t in range(5) for w, v in (("a", 1.0), ("b", 1.1))],
-        schema=["job_id", "worker_id", "time_s", "batch_time"], orient="row",
-    )  # fmt: skip
+        schema=["job_id", "worker_id", "time_s", "batch_time"],
+        orient="row",
+    )
     assert "the dead band" in replay_batching(rows, controllers=[controller]).jobs["note"][0]
 
 
@@ -103,8 +104,9 @@ def test_a_replay_takes_datetimes_and_frames_of_other_engines() -> None:
             for tick in range(4)
             for worker in (0, 1)
         ],
-        schema=["job_id", "worker_id", "time_s", "batch_time"], orient="row",
-    )  # fmt: skip
+        schema=["job_id", "worker_id", "time_s", "batch_time"],
+        orient="row",
+    )
     replay = replay_batching(rows.to_pandas(), controllers=["oracle"])
     assert replay.steps["time_s"].diff().drop_nulls().to_list() == [10.0] * 3
     assert replay.steps["time_s"][0] == start.timestamp()

@@ -62,9 +62,12 @@ def test_a_run_of_the_sweep_is_that_job_simulated() -> None:
 def test_a_plain_loop_over_steps_workers_and_samples_gives_the_same() -> None:
     expected = plain.plain_sweep(steps=40, seeds=2)
     sweep = sweep_batching(
-        controllers=plain.CONTROLLERS, overheads_s=plain.OVERHEADS, noise_cvs=[plain.CV],
-        seeds=range(2), steps=40,
-    )  # fmt: skip
+        controllers=plain.CONTROLLERS,
+        overheads_s=plain.OVERHEADS,
+        noise_cvs=[plain.CV],
+        seeds=range(2),
+        steps=40,
+    )
     assert sweep.height == len(expected) == 160
     for level, a, seed, controller, *found in sweep.select(
         "level", "overhead_s", "seed", "controller", "time_s", "adjustments"
@@ -167,9 +170,16 @@ def test_defaults_of_a_sweep() -> None:
     levels = {"uneven": [36.0, 12.0]}
     default = sweep_batching(levels, controllers=["uniform"], seeds=[1])
     explicit = sweep_batching(
-        levels, controllers=["uniform"], seeds=[1], overheads_s=[0, 0.1, 0.2], noise_cvs=[0, 0.1],
-        global_batch=192, samples_per_core_s=4, steps=200, min_batch=1,
-    )  # fmt: skip
+        levels,
+        controllers=["uniform"],
+        seeds=[1],
+        overheads_s=[0, 0.1, 0.2],
+        noise_cvs=[0, 0.1],
+        global_batch=192,
+        samples_per_core_s=4,
+        steps=200,
+        min_batch=1,
+    )
     assert default.equals(explicit)
     for value, fits in ((1e-12, True), (0.9e-12, False), (1e12, True), (1.1e12, False)):
         few = {"level": [value, value]}

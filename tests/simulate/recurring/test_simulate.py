@@ -346,5 +346,8 @@ def test_an_ablation_leaves_one_part_out() -> None:
     by_run = simulate(policy="zeus-no-profiling").history
     # the rounds of pruning, in which each limit has a run of its own, from the highest
     assert by_run.select("batch_size", "power_limit_w", "cost_j").rows()[:4] == [
-        (4, 200.0, 10_500.0), (2, 200.0, 9600.0), (2, 100.0, 9240.0), (4, 100.0, 13_050.0)
-    ]  # fmt: skip
+        (4, 200.0, 10_500.0),
+        (2, 200.0, 9600.0),
+        (2, 100.0, 9240.0),
+        (4, 100.0, 13_050.0),
+    ]

@@ -87,9 +87,13 @@ def test_identical_clusters_are_alike_and_shifted_ones_are_not() -> None:
     for shift, alike in ((1.0, True), (3.0, False)):
         x = np.where(group == 0, shift * values, values)
         p, low, high = clustered_ks(
-            x[group == 0], x[group == 1], cluster[order],
-            confidence=0.95, resamples=199, rng=np.random.default_rng(1),
-        )  # fmt: skip
+            x[group == 0],
+            x[group == 1],
+            cluster[order],
+            confidence=0.95,
+            resamples=199,
+            rng=np.random.default_rng(1),
+        )
         assert (p > 0.05, low == 0) == (alike, alike)
         assert high > stats.ks_2samp(x[group == 0], x[group == 1]).statistic
 
