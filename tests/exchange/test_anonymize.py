@@ -264,33 +264,6 @@ def test_rounding_is_down_to_multiples(store: Path, tmp_path: Path) -> None:
     assert left.filter(column="runtime_s")["treatment"].to_list() == ["rounded"]
 
 
-def test_values_of_few_rows_are_left_out_and_hidden_among_others(tmp_path: Path) -> None:
-    jobs = pl.DataFrame(
-        {
-            "job_id": [str(n) for n in range(40)],
-            "user": ["ann"] * 30 + ["bob"] * 4 + [None] * 6,
-            "gpu_type": ["A100"] * 30 + ["T4"] * 9 + ["rare"],  # 4 of the T4 hide it
-            "queue": ["a"] * 31 + ["b"] * 8 + ["c"],  # with 4 fewer, b itself would be rare
-            "account": ["x"] * 40,
-            "gpus": [0.0] * 25 + [8.0] * 13 + [64.0, 512.0],
-            "runtime_s": [float(n) for n in range(40)],
-            "status": ["completed"] * 39 + ["failed"],
-        }
-    )
-    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path / "store")
-    left = traceana.anonymize("mine", store=tmp_path / "store", out=tmp_path / "out", min_group=5)
-    found = traceana.open_store(tmp_path / "out").scan("mine", "jobs").collect()
-    assert found["job_id"].n_unique() == 40
-    assert found["user"].null_count() == 10
-    assert dict(found["gpu_type"].value_counts().rows()) == {"A100": 30, "T4": 5, None: 5}
-    assert found["queue"].null_count() == 9
-    assert found["account"].null_count() == 0
-    assert dict(found["gpus"].value_counts().rows()) == {0.0: 25, 8.0: 10, None: 5}
-    assert found["runtime_s"].null_count() == 0
-    assert found["status"].to_list() == jobs["status"].to_list()
-    assert left.filter(pl.col("column").is_in(["user", "gpu_type"]))["single"].to_list() == [0, 0]
-
-
 def test_a_label_with_a_name_is_a_digest(tmp_path: Path) -> None:
     jobs = pl.DataFrame(
         {

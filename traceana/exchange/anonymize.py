@@ -6,6 +6,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -15,15 +16,17 @@ import polars as pl
 
 from traceana.cohorts.ends import DECISIVE, without_numbers
 from traceana.errors import DataError
+from traceana.exchange.grouping import is_groupable, with_equal_groups
 from traceana.exchange.selection import copy_trace
 from traceana.exchange.tables import Disclosure
 from traceana.ingesters.plan import UNIX_S
-from traceana.schema import TABLES, privacy_of
+from traceana.schema import get_key, privacy_of
 from traceana.store import Store, open_store
 from traceana.store.manifest import Manifest
 from traceana.tables.declare import declared, returns, schema_of
 
 _WEEK_S: Final = 7 * 86_400
+_HOUR_S: Final = 3600
 _MOST_ROUNDED_S: Final = 366 * 86_400
 _DIGEST_BYTES: Final = 8
 _KEY_BYTES: Final = 16
@@ -31,10 +34,12 @@ _RANK: Final = r"(?i)^(worker|rank)?[ _-]?\d{1,6}$"
 _HOST_LISTS: Final = ("NodeList", "node", "host")  # kept columns; separated by commas
 _NAMING: Final = ("user", "group", "account", "machine_id", "host")
 """Columns whose values a label may repeat, such as a class of faults that begins with a host."""
-_GROUPING: Final = ("gpus",)
-"""Columns of numbers that results group by."""
 _NAME: Final = r"[^\d\W_]"  # with a letter: not the numbers of an exit code
 _SHORTEST_NAME: Final = 3
+_GROUPED: Final = (
+    "Rows are published in groups of at least {} with the same values (k-anonymity): times and "
+    "durations are means, other numbers middle values of similar rows. Intervals are too narrow."
+)
 _LETTERS: Final = str.maketrans("0123456789abcdef", "ghijklmnopqrstuv")
 _MOST_NUMBERS: Final = 10**12
 _ONE_WORD: Final = r"^[A-Za-z_]{1,40}$"
@@ -96,8 +101,11 @@ def anonymize(
     round_s
         Number of seconds to whose multiples times and runtimes are rounded down; None: no rounding.
     min_group
-        Smallest number of rows with the same value, or with none: rarer users, queues, GPU types,
-        machines, other text and numbers of GPUs become null; keys and the status stay.
+        Smallest number of jobs (or machines) that are the same in all columns but the id: groups of
+        alike rows get the same values, so that no number of rows made from them is of fewer (k-
+        anonymity by microaggregation). Times and durations become means, other numbers middle
+        values of the group; text that differs in it becomes null, a status unknown; of a job's name
+        the part without numbers stays. Tables in which an id has several rows are left out.
 
     Returns
     -------
@@ -131,6 +139,11 @@ def anonymize(
         raise DataError(f"min_group must be a number of rows of at least 1; it is {min_group!r}")
     rows = _Rows(key or secrets.token_bytes(32), round_s, min_group, source, manifest)
     target = Path(out)
+    if min_group > 1:
+        kept = {name: table for name, table in manifest.tables.items() if is_groupable(name)}
+        if not kept:
+            raise DataError(f"{trace}: groups (min_group) are of jobs or machines; it has neither")
+        manifest = replace(manifest, tables=kept)
     copy_trace(
         source, manifest, target, name=trace, facts=rows.facts, about=_TABLE_FACTS, write=rows.write
     )
@@ -155,7 +168,7 @@ class _Rows:
             most = max(int((first - UNIX_S) // (2 * _WEEK_S)), 1)
             drawn = int.from_bytes(self._digest("weeks").digest(), "big")
             self._shift_s = float(_WEEK_S * (1 + drawn % most))
-        rounded = "rounded" if round_s else "kept"
+        rounded = "rounded" if round_s else "grouped" if min_group > 1 else "kept"
         self.treatments = dict.fromkeys(("identifier", "rank", "name"), "digest")
         self.treatments |= {"reason": "words", "duration": rounded}
         self.treatments["time"] = "shifted" if self._shift_s else rounded
@@ -164,8 +177,10 @@ class _Rows:
             ends = {name: getattr(manifest, name) for name in ("window_start_s", "window_end_s")}
             facts |= {k: None if v is None else v - self._shift_s for k, v in ends.items()}
         elif first is not None:  # of an export it is not always that of its first time
-            start = first - self._shift_s
-            facts["window_start_s"] = start // round_s * round_s if round_s else start
+            start, unit = first - self._shift_s, round_s or (_HOUR_S if min_group > 1 else 0)
+            facts["window_start_s"] = start // unit * unit if unit else start
+        if min_group > 1:
+            facts["notes"] = [_GROUPED.format(min_group)]
         self.facts = {"title": f"{manifest.trace} (anonymized)"} | facts
 
     def write(self, table: str, out: Path) -> list[str]:
@@ -176,37 +191,20 @@ class _Rows:
             is_label = stored.select(numbers_only).collect(engine="streaming").item()
             privacy[name] = "label" if is_label else "identifier"
         names = stored.collect_schema().names()
-        stored = stored.with_columns(self._without_rare(stored.select(names), table))
+        if self._min_group > 1:
+            if "job_name" in names:
+                stored = stored.with_columns(without_numbers(pl.col("job_name"))[1])
+            stored = with_equal_groups(stored, table, self._min_group)
 
         def change(block: pl.DataFrame) -> pl.DataFrame:
             return block.select(self._column(block[n], privacy.get(n, "identifier")) for n in names)
 
         changed = change(stored.head(0).collect()).schema
-        stored.select(names).map_batches(change, streamable=True, schema=changed).sink_parquet(out)
+        written = stored.select(names).map_batches(change, streamable=True, schema=changed)
+        if self._min_group > 1:  # their order would show which of a group was first
+            written = written.sort(*(n for n in names if privacy.get(n) == "time"), *get_key(table))
+        written.sink_parquet(out)
         return names
-
-    def _without_rare(self, stored: pl.LazyFrame, table: str) -> list[pl.Expr]:
-        """Return columns that rows are grouped by; rare values, together enough, are null.
-
-        These are text, but keys and the status, and the number of GPUs.
-        """
-        fixed = {"status"} | {
-            name
-            for name, column in TABLES[table].columns().items()
-            if column.primary_key or not column.nullable
-        }
-        types = stored.collect_schema()
-        common: list[pl.Expr] = []
-        for name, dtype in types.items() if self._min_group > 1 else ():
-            if name in fixed or (dtype != pl.String and name not in _GROUPING):
-                continue
-            counts = dict(stored.group_by(name).len().collect(engine="streaming").iter_rows())
-            kept, among, hidden = _common(counts, self._min_group)
-            is_among = pl.col(name).eq_missing(among)
-            is_hidden = is_among & (is_among.cum_sum() <= hidden)
-            known = pl.col(name).is_in(pl.Series(kept, dtype=dtype).implode())
-            common.append(pl.when(known & ~is_hidden).then(name))
-        return common
 
     def _column(self, values: pl.Series, privacy: str) -> pl.Series:
         if privacy == "time":
@@ -271,19 +269,6 @@ class _Rows:
 def _mapped(words: pl.Series, change: Callable[[str], str]) -> pl.Series:
     table = words.drop_nulls().unique()
     return words.replace_strict(table, [*map(change, table)], return_dtype=pl.String)
-
-
-def _common(counts: dict[Any, int], least: int) -> tuple[list[Any], Any, int]:
-    """Return the values that stay, and one with the number of its rows that hide rare ones."""
-    missing = counts.pop(None, 0)
-    kept = sorted((rows, value) for value, rows in counts.items() if rows >= least and value != "")
-    lacking = least - missing - sum(counts.values()) + sum(rows for rows, _ in kept)
-    among = None
-    if kept and 0 < lacking < least:
-        rows, among = kept[0]
-        if rows - lacking < least:
-            del kept[0]
-    return [value for _, value in kept], among, lacking
 
 
 def _find_names(source: Store, manifest: Manifest) -> frozenset[str]:
