@@ -35,7 +35,11 @@ def within(trace: str, jobs: pl.DataFrame, groupings: tuple[tuple[str, ...], ...
             summarize_runtime_ratio(ratio, by=(), runtime="runtime_ratio").select(
                 pl.lit(", ".join(by) or "nothing").alias("grouped by"),
                 pl.lit(several.select(by).n_unique() if by else 1).alias("groups"),
-                *("n", "cov", "p05", "median", "p95"),
+                "n",
+                "cov",
+                "p05",
+                "median",
+                "p95",
             )
         )
     return f"### {trace}, runtime ratios, without groups of one\n\n{as_table(pl.concat(rows))}"

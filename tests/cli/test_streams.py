@@ -284,7 +284,10 @@ def test_the_disk_limit_of_an_ingest_is_one_line(store: Path) -> None:
     files, other = store.parent / "files", store.parent / "other"
     limit = 1 << 10
     done = run(
-        *("ingest", files, "--store", other),
+        "ingest",
+        files,
+        "--store",
+        other,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
         # a measurement of coverage writes files of its own
         env={name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")},

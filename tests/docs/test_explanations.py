@@ -8,8 +8,18 @@ import pytest
 
 PAGES = Path(__file__).parents[2] / "docs" / "explanation"
 OTHERS = {
-    *("architecture", "citing", "claims", "engines", "error-rates", "faq", "ingestion"),
-    *("compatibility", "concepts", "measured", "other-tools", "scale"),
+    "architecture",
+    "citing",
+    "claims",
+    "engines",
+    "error-rates",
+    "faq",
+    "ingestion",
+    "compatibility",
+    "concepts",
+    "measured",
+    "other-tools",
+    "scale",
 }
 ANALYSES = sorted(path for path in PAGES.glob("*.md") if path.stem not in OTHERS)
 PARTS = ("## Question", "## Method", "ssumptions", "imitations", "## Error rates", "## References")

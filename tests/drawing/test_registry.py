@@ -29,9 +29,20 @@ def test_every_published_figure_is_drawn_again_or_has_a_reason() -> None:
     assert drawn <= set(figures())
     # those that the publishers' texts describe
     assert {
-        *("worker-times", "cov", "batch-time-ecdf", "runtime-by", "runtime-against"),
-        *("outcome-rates", "energy-savings", "energy-front", "batch-sweep", "regret"),
-        *("recurring-choices", "batching-clusters", "batching-trajectory", "batching-iterations"),
+        "worker-times",
+        "cov",
+        "batch-time-ecdf",
+        "runtime-by",
+        "runtime-against",
+        "outcome-rates",
+        "energy-savings",
+        "energy-front",
+        "batch-sweep",
+        "regret",
+        "recurring-choices",
+        "batching-clusters",
+        "batching-trajectory",
+        "batching-iterations",
     } <= drawn
     (distribution,) = (one for one in PUBLISHED["alibaba-minibatch-2020"] if one.number)
     assert (distribution.number, distribution.figure) == ("5b", "batch-time-ecdf")

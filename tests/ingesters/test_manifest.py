@@ -61,7 +61,11 @@ def test_a_manifest_states_times_failures_and_columns(store: Store) -> None:
     assert (manifest.window_start_s, manifest.window_end_s, manifest.window) == (50, 200, "derived")
     assert manifest.independent_unit == "user"
     assert set(manifest.failure_statuses) == {
-        *("failed", "cancelled", "running", "pending", "unknown")
+        "failed",
+        "cancelled",
+        "running",
+        "pending",
+        "unknown",
     }
     jobs = manifest.tables["jobs"]
     assert (jobs.rows, jobs.unit_noun, jobs.generated) == (2, "jobs", False)

@@ -229,7 +229,11 @@ def test_german_headings_and_statuses_are_proposed(write: Write) -> None:
     times = [proposed[name]["time"] for name in ("submit_s", "start_s", "end_s")]
     assert times == ["eingereicht_at", "gestartet", "beendet"]
     assert [*proposed["status"]["values"].values()] == [
-        *("completed", "failed", "cancelled", "running", "pending")
+        "completed",
+        "failed",
+        "cancelled",
+        "running",
+        "pending",
     ]
 
 

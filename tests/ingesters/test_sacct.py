@@ -273,7 +273,15 @@ def test_any_separator(write: Write, tmp_path: Path, separator: str) -> None:
 
 
 NAMES = [
-    *("a|b", "a|b|c|", "two\nlines", "\n|", "|", 'the "best"', '"', "=cmd()", "<b>x</b>"),
+    "a|b",
+    "a|b|c|",
+    "two\nlines",
+    "\n|",
+    "|",
+    'the "best"',
+    '"',
+    "=cmd()",
+    "<b>x</b>",
     *("é✓", "x" * 99999),
 ]
 

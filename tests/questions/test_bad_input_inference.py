@@ -28,8 +28,19 @@ JOBS = ROWS.with_columns(
 )
 NAMES = ("nowhere", ("group", "group"), (1,), 1, {"group"})
 WORST = (
-    *("null", "null in some rows", "NaN in a row", "infinite in a row", "negative", "constant"),
-    *("huge in a row", "beyond range", "the least there is", "text", "truth", "duration", "lists"),
+    "null",
+    "null in some rows",
+    "NaN in a row",
+    "infinite in a row",
+    "negative",
+    "constant",
+    "huge in a row",
+    "beyond range",
+    "the least there is",
+    "text",
+    "truth",
+    "duration",
+    "lists",
 )
 CLUSTERS = tuple(("cluster", bad) for bad in ("nowhere", 1, b"user"))
 BYS = tuple(("by", bad) for bad in (*NAMES, None, "n_clusters"))

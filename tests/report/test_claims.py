@@ -31,7 +31,11 @@ def test_what_differs_has_its_evidence(
 ) -> None:
     rows = pl.DataFrame({"batch_size": [512], "runs": [1]})
     claim = Claim(
-        *("planted", "made-up", "at least four runs", "four", ()),
+        "planted",
+        "made-up",
+        "at least four runs",
+        "four",
+        (),
         lambda _store, _claim: decide(holds=False, measured="1", evidence=rows),
         tolerance="ours: none",
     )

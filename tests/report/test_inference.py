@@ -265,8 +265,12 @@ def made_up(rows: int, **columns: pl.Series) -> pl.DataFrame:
 
 
 SECTIONS = (
-    *("outcomes", "competing-risks", "failure-model", "distributions"),
-    *("correlations", "runtime-ratio"),
+    "outcomes",
+    "competing-risks",
+    "failure-model",
+    "distributions",
+    "correlations",
+    "runtime-ratio",
 )
 
 

@@ -94,8 +94,10 @@ def test_the_slow_worker_is_an_episode_in_steps(page: Element) -> None:
     part = section(page, "stragglers")
     (row,) = read_table(part, "Straggler episodes. Our training log")
     assert (row["Job"], row["Worker"], row["Onset (step)"], row["End (step)"]) == (
-        *("run 1/a", "3"),
-        *("20", "39"),
+        "run 1/a",
+        "3",
+        "20",
+        "39",
     )
     replayed = section(page, "batching")
     captions = [read_caption(table) for table in replayed.all("table")]

@@ -28,7 +28,12 @@ def test_energy_by_hand() -> None:
     result = energy_to_accuracy(RUNS, POWER, gpu="g", dataset="cifar100", target=0.5, eta=0.25)
     # 256 is out as one of its runs never reached the target, 512 and 1024 as they have no partner
     assert result.columns[:6] == [
-        *("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "on_front")
+        "batch_size",
+        "power_limit_w",
+        "tta_s",
+        "eta_j",
+        "cost_j",
+        "on_front",
     ]
     # cost: a quarter of the energy and three quarters of 250 W for that long
     assert result.select(result.columns[:6]).rows() == [

@@ -22,8 +22,15 @@ def test_coverage_by_hand() -> None:
     )
     result = energy_coverage(runs, POWER, gpu="g", dataset="cifar100", target=0.5)
     assert result.select(
-        *("optimizer", "batch_size", "runs", "runs_reached", "runs_unknown"),
-        *("power_limits", "power_limits_missing", "feasible", "note"),
+        "optimizer",
+        "batch_size",
+        "runs",
+        "runs_reached",
+        "runs_unknown",
+        "power_limits",
+        "power_limits_missing",
+        "feasible",
+        "note",
     ).rows() == [
         ("adam", 64, 0, 0, 0, 1, 1, False, "profiled only"),
         ("sgd", 64, 2, 1, 1, 2, 0, False, "a run has no row at the target"),

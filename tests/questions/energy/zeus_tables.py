@@ -29,7 +29,9 @@ RUNS = pl.DataFrame(
     "batch_size",
     pl.lit("sgd").alias("optimizer"),
     pl.lit(0.1).alias("learning_rate"),
-    *("run", "target_metric", "target_epoch"),
+    "run",
+    "target_metric",
+    "target_epoch",
 )
 PROFILES = pl.DataFrame(
     [
@@ -48,7 +50,11 @@ PROFILES = pl.DataFrame(
     pl.lit("g").alias("gpu"),
     pl.lit("cifar100").alias("dataset"),
     pl.lit("net").alias("network"),
-    *("batch_size", "optimizer", "power_limit_w", "epoch_s", "mean_power_w"),
+    "batch_size",
+    "optimizer",
+    "power_limit_w",
+    "epoch_s",
+    "mean_power_w",
 )
 # another data set of the same GPU went up to 250 W: that is the GPU's largest limit
 OTHER = PROFILES.head(1).with_columns(

@@ -260,9 +260,18 @@ def test_incidence_and_survival_of_rows_counted_once_are_those_counted_twice() -
 
 def test_numbers_by_default() -> None:
     names = (
-        *("outcome_association", "compare_runtimes", "cumulative_incidence", "kaplan_meier"),
-        *("runtime_means", "failure_model", "failure_odds", "failure_outliers", "outcome_rates"),
-        *("failure_rates", "runtime_by", "variance_share"),
+        "outcome_association",
+        "compare_runtimes",
+        "cumulative_incidence",
+        "kaplan_meier",
+        "runtime_means",
+        "failure_model",
+        "failure_odds",
+        "failure_outliers",
+        "outcome_rates",
+        "failure_rates",
+        "runtime_by",
+        "variance_share",
     )
     beside: dict[str, dict[str, float]] = {
         "outcome_association": {"rng": 1},

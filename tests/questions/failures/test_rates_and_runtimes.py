@@ -133,7 +133,13 @@ ENDS = pl.DataFrame(
 def test_rates_as_published() -> None:
     result = outcome_rates(ENDS, "gpu_type")
     assert result.columns == [
-        *("gpu_type", "n", "successes", "rate", "ci_low", "ci_high", "n_excluded")
+        "gpu_type",
+        "n",
+        "successes",
+        "rate",
+        "ci_low",
+        "ci_high",
+        "n_excluded",
     ]
     p100, t4, v100 = result.rows()
     assert p100 == ("p100", 0, 0, None, None, None, 1)

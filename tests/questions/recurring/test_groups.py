@@ -92,7 +92,13 @@ def test_groups_by_hand() -> None:
     ]
     everything = recurring_groups(JOBS, min_recurrences=1)
     assert everything.columns == [
-        *("group", "recurrences", "mean_s", "cov", "first_start_s", "last_end_s", "n_missing")
+        "group",
+        "recurrences",
+        "mean_s",
+        "cov",
+        "first_start_s",
+        "last_end_s",
+        "n_missing",
     ]
     assert everything["group"].to_list() == ["a", "b", "c", "d"]
     assert everything.row(2) == ("c", 1, 6.0, None, 0.0, 6.0, 1)

@@ -75,7 +75,12 @@ def test_faults_within_one_hour_are_an_alert(tmp_path: Path) -> None:
 
 def test_the_command_prints_text_and_json(store: Path) -> None:
     done = run_command(
-        *("reliability", "mine", "--store", store, "--machines", 6),
+        "reliability",
+        "mine",
+        "--store",
+        store,
+        "--machines",
+        6,
         *("--checkpoint-cost", 60, "--restart", 600),
     )
     assert done.returncode == 0
@@ -89,7 +94,13 @@ def test_the_command_prints_text_and_json(store: Path) -> None:
     assert job["mean_s"] == pytest.approx(100 * DAY * 60 / 52 / 6)
     assert found["checkpoint_interval"] is None
     costed = run_command(
-        *("reliability", "mine", "--store", store, "--machines", 6, "--json"),
+        "reliability",
+        "mine",
+        "--store",
+        store,
+        "--machines",
+        6,
+        "--json",
         *("--checkpoint-cost", 60),
     )
     young = json.loads(costed.stdout)["checkpoint_interval"][0]

@@ -20,8 +20,15 @@ from traceana.cohorts.task_times import END_IMPUTATIONS, read_task_times
 from traceana.errors import DataError
 
 CONTRACT = [
-    *("job_id", "task_name", "status", "runtime_s", "n_instances"),
-    *("gpus", "cpus", "memory_gib", "gpu_type"),
+    "job_id",
+    "task_name",
+    "status",
+    "runtime_s",
+    "n_instances",
+    "gpus",
+    "cpus",
+    "memory_gib",
+    "gpu_type",
 ]
 TASKS = make_tasks(
     ("j2", "worker", "completed", 0, 100),

@@ -145,14 +145,29 @@ def test_no_row_gives_frames_of_the_same_columns() -> None:
 def test_the_columns_are_those_of_the_contract() -> None:
     result = detect_stragglers(samples_of(calm()))
     assert result.episodes.columns[:8] == [
-        *("job_id", "worker_id", "onset_s", "end_s", "duration_s", "n_samples", "severity"),
+        "job_id",
+        "worker_id",
+        "onset_s",
+        "end_s",
+        "duration_s",
+        "n_samples",
+        "severity",
         "ratio_to_peers",
     ]
     assert result.levels.columns[:5] == [
-        *("job_id", "worker_id", "median", "ratio_to_peers", "is_slow")
+        "job_id",
+        "worker_id",
+        "median",
+        "ratio_to_peers",
+        "is_slow",
     ]
     assert result.jobs.columns[:6] == [
-        *("job_id", "n_workers", "slowdown", "slowdown_median", "n_episodes", "n_slow_workers")
+        "job_id",
+        "n_workers",
+        "slowdown",
+        "slowdown_median",
+        "n_episodes",
+        "n_slow_workers",
     ]
 
 

@@ -230,8 +230,19 @@ def test_a_summary_by_hand() -> None:
     )
     summary = summarize_cov(cov)
     assert summary.columns == [
-        *("job_id", "n", "n_missing", "mean", "p05", "p25", "median", "p75", "p95", "max"),
-        *("fraction_above_0_1", "fraction_above_0_5", "fraction_above_1"),
+        "job_id",
+        "n",
+        "n_missing",
+        "mean",
+        "p05",
+        "p25",
+        "median",
+        "p75",
+        "p95",
+        "max",
+        "fraction_above_0_1",
+        "fraction_above_0_5",
+        "fraction_above_1",
     ]
     assert summary.row(0)[:3] == ("a", 5, 1)
     # type 7: the q-quantile of five values lies 4 q places above the first

@@ -114,7 +114,9 @@ def test_what_cannot_be_told_is_null_and_says_why() -> None:
     )
     result = summarize_cov_series(cov)
     assert result["note"].to_list() == [
-        *("fewer than four values", "all values are equal", "fewer than four values")
+        "fewer than four values",
+        "all values are equal",
+        "fewer than four values",
     ]
     assert result["n"].to_list() == [3, 5, 0]
     unknown = result.select("autocorrelation", "effective_n", *BOUNDS)

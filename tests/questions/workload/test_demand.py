@@ -31,7 +31,12 @@ EARLY = "1 job without a start or submission runs from the window's beginning"
 def test_demand_by_hand() -> None:
     result = gpu_demand(JOBS, bin_s=10, by="cluster")
     assert result.columns == [
-        *("cluster", "bin_start_s", "gpus_mean", "jobs_mean", "n_excluded", "note")
+        "cluster",
+        "bin_start_s",
+        "gpus_mean",
+        "jobs_mean",
+        "n_excluded",
+        "note",
     ]
     assert result.rows() == [
         # a third job of a has no start: it runs from the first time, 5, to 50

@@ -22,8 +22,14 @@ JOBS = pl.DataFrame(
 def test_sizes_by_hand() -> None:
     result = size_distribution(JOBS, by="cluster")
     assert result.columns == [
-        *("cluster", "gpus", "jobs", "fraction_of_jobs", "gpu_hours", "fraction_of_gpu_hours"),
-        *("jobs_without_gpu_hours", "runtime_s_median"),
+        "cluster",
+        "gpus",
+        "jobs",
+        "fraction_of_jobs",
+        "gpu_hours",
+        "fraction_of_gpu_hours",
+        "jobs_without_gpu_hours",
+        "runtime_s_median",
     ]
     assert result.rows() == [
         ("x", 1.0, 3, 0.75, 1.5, 1.0, 1, 2700.0),

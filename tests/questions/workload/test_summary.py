@@ -33,10 +33,24 @@ QUANTILES = {"p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
 def test_a_workload_by_hand() -> None:
     summary = workload_summary(JOBS, by="cluster")
     assert summary.columns == [
-        *("cluster", "jobs", "jobs_with_runtime", "gpu_hours", "jobs_without_gpu_hours"),
-        *("gpus_mean", "runtime_s_mean", "runtime_s_p25", "runtime_s_median", "runtime_s_p75"),
-        *("runtime_s_p95", "runtime_s_p99", "gpus_median", "gpus_p95", "gpus_max"),
-        *("first_submit_s", "last_submit_s", "note"),
+        "cluster",
+        "jobs",
+        "jobs_with_runtime",
+        "gpu_hours",
+        "jobs_without_gpu_hours",
+        "gpus_mean",
+        "runtime_s_mean",
+        "runtime_s_p25",
+        "runtime_s_median",
+        "runtime_s_p75",
+        "runtime_s_p95",
+        "runtime_s_p99",
+        "gpus_median",
+        "gpus_p95",
+        "gpus_max",
+        "first_submit_s",
+        "last_submit_s",
+        "note",
     ]
     x, y, unnamed = summary.iter_rows(named=True)
     # 1 GPU for 1 h, 2 for 2 h, half a one for half an hour; the other two are not known
@@ -69,7 +83,9 @@ def test_one_row_over_all_and_one_over_nothing() -> None:
     assert (pooled["jobs"], pooled["gpu_hours"], pooled["jobs_without_gpu_hours"]) == (7, 6.25, 3)
     nothing = workload_summary(JOBS.clear()).row(0, named=True)
     assert {name for name, number in nothing.items() if number == 0} == {
-        *("jobs", "jobs_with_runtime", "jobs_without_gpu_hours")
+        "jobs",
+        "jobs_with_runtime",
+        "jobs_without_gpu_hours",
     }
     assert sum(number is None for number in nothing.values()) == len(nothing) - 3
     assert workload_summary(JOBS.clear(), by="cluster").is_empty()

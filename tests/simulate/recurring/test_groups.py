@@ -33,8 +33,15 @@ def simulate(table: pl.DataFrame, runs: pl.DataFrame = RUNS, **asked: Any) -> An
 def test_a_concurrent_job_by_hand() -> None:
     result = simulate(jobs((0.0, 10.0, 0.5), (5.0, 20.0, 2.0), (30.0, 40.0, 1.0)))
     columns = [
-        *("recurrence", "batch_size", "power_limit_w", "energy_j", "time_s", "reached"),
-        *("concurrent", "start_s", "end_s"),
+        "recurrence",
+        "batch_size",
+        "power_limit_w",
+        "energy_j",
+        "time_s",
+        "reached",
+        "concurrent",
+        "start_s",
+        "end_s",
     ]
     assert result.history.select(columns).rows() == [
         # 4 is the default; its first epoch profiles; half as long as the mean job

@@ -25,9 +25,7 @@ from traceana.store import open_store
 REFERENCE = tomllib.loads(
     (Path(__file__).parents[2] / "reference" / "zeus_recurring.toml").read_text()
 )["history"]
-CONTRACT = [
-    *("recurrence", "batch_size", "power_limit_w", "energy_j", "time_s", "cost_j", "reached")
-]
+CONTRACT = ["recurrence", "batch_size", "power_limit_w", "energy_j", "time_s", "cost_j", "reached"]
 
 
 @pytest.fixture(scope="module")

@@ -394,7 +394,12 @@ def _with_parts(frame: nw.LazyFrame[Any]) -> pl.DataFrame:
     names["user"] = nw.coalesce(*(nw.col(name).cast(nw.String) for name in ("user", "account")))
     return collect(
         with_class.select(
-            *("submit_s", "start_s", "gpus", BEGIN, HELD, ENDED),
+            "submit_s",
+            "start_s",
+            "gpus",
+            BEGIN,
+            HELD,
+            ENDED,
             size=nw.coalesce(nw.col("gpus"), nw.col("cpus")),
             ran_s=nw.coalesce(nw.col("runtime_s"), nw.col("end_s") - nw.col("start_s")),
             late=reason.str.contains("(?i)^(time|deadline)").fill_null(value=False),

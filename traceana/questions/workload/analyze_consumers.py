@@ -216,7 +216,14 @@ CONSUMER_NEEDS: Final = ({"jobs": ("runtime_s", "status")},)
 FEWEST_WAITS: Final = 20
 """Jobs of a group below which its wait is not named."""
 _GROUPS: Final = (
-    *("user", "account", "queue", "cluster", "gpu_type", END_CLASS, "end_reason", "status"),
+    "user",
+    "account",
+    "queue",
+    "cluster",
+    "gpu_type",
+    END_CLASS,
+    "end_reason",
+    "status",
     "gpus_requested",
 )
 _TRENDS: Final = ("user", "account", "queue", "cluster")
@@ -386,8 +393,18 @@ def _arrays(trace: Trace) -> dict[str, int]:
 
 
 FACTS: Final = (
-    *("Period", "Jobs", "Users", "GPU-hours", "CPU-hours", "GPUs allocated", "CPUs allocated"),
-    *("Status", "Failed", "Median wait", "Median runtime", "Median runtime so far"),
+    "Period",
+    "Jobs",
+    "Users",
+    "GPU-hours",
+    "CPU-hours",
+    "GPUs allocated",
+    "CPUs allocated",
+    "Status",
+    "Failed",
+    "Median wait",
+    "Median runtime",
+    "Median runtime so far",
 )
 """Names in their order."""
 _SHORTEST_S = 60.0
