@@ -27,6 +27,8 @@ from inventories import BASES
 from reference_figures import figures_page
 from reference_tables import tables_page
 
+from traceana.tables.result import Result
+
 REPOSITORY = "https://github.com/traceana/traceana"
 project = "traceana"
 copyright = "the traceana contributors"
@@ -92,7 +94,6 @@ nitpick_ignore_regex = [
     ("py:.*", r"(pyspark|typer|np|nw|narwhals)\..*"),
     ("py:.*", r"traceana\.(stats|schema|tables|claims|simulate|ingesters)\..*"),
     ("py:class", r"traceana\.\w+\.\w+\.(Found|Panel|Plot|Preview)"),
-    ("py:class", r".*\.Annotated|traceana\.(cohorts|questions)\..*tables\w*\.\w+"),  # of results
     ("py:class", r"collections\..*"),
     ("py:data", r"traceana\..*"),
 ]
@@ -205,6 +206,16 @@ def keep_annotations(_app: object, thing: Any, _is_method: bool) -> None:  # noq
         thing.__no_type_check__ = True
 
 
+def simplify_frames() -> None:
+    """Show a frame of a result as a frame; its columns are listed in the class's docstring."""
+    for _, thing in documented_names().values():
+        if isinstance(thing, type) and issubclass(thing, Result) and thing.tables:  # read before
+            thing.__annotations__ = {
+                name: re.sub(r"Annotated\[([^,]+), [^]]*]", r"\1", str(kind))
+                for name, kind in thing.__annotations__.items()
+            }
+
+
 def write_math(translator: Any, node: Any) -> None:  # noqa: ANN401
     """Write a formula as MathML, which browsers show without a script or a network."""
     display = "inline" if node.tagname == "math" else "block"
@@ -267,6 +278,7 @@ def setup(app: Any) -> None:  # noqa: ANN401
     app.connect("html-page-context", shorten_navigation, priority=400)  # before the theme
     reference = Path(__file__).parent / "reference"
     write_pages(reference / "api")
+    simplify_frames()
     (reference / "tables.md").write_text(tables_page(), encoding="utf-8")
     (reference / "figures.md").write_text(figures_page(), encoding="utf-8")
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
