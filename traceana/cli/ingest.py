@@ -186,13 +186,14 @@ def map_file(file: Path, *, out: Path | None = None, reader: str | None = None) 
     Uncertain lines of the mapping end in the comment # unsure.
     """
     from traceana.ingesters import IngestError, preview_mapping, propose_mapping
+    from traceana.store.writer import write_whole
 
     text = propose_mapping(file, reader=reader)
     if out is None:
         sys.stdout.write(text)
     else:
         try:
-            out.write_text(text, encoding="utf-8")
+            write_whole(out, text)
         except OSError as error:
             raise DataError(f"--out {out}: cannot be written ({error.strerror})") from error
         sys.stderr.write(f"mapping: {out}\n")

@@ -8,6 +8,7 @@ import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -180,16 +181,18 @@ def write_frame(
     frame: pl.DataFrame, out: Path | None, table: type[ResultTable] | None = None
 ) -> None:
     """Write a frame to a file, if one is named; headings of a CSV file have units."""
+    from traceana.store.writer import write_bytes_whole
     from traceana.tables.display import csv_text
 
     try:
         if out is not None and out.suffix == ".csv":
-            out.write_bytes(csv_text(frame, table).encode())
+            write_bytes_whole(out, csv_text(frame, table).encode())
         elif out is not None:
-            (frame.write_json if out.suffix == ".json" else frame.write_parquet)(out)
+            made = BytesIO()
+            (frame.write_json if out.suffix == ".json" else frame.write_parquet)(made)
+            write_bytes_whole(out, made.getvalue())
     except OSError as error:
-        # the text of Polars names the file again
-        why = error.strerror or str(error).partition(":")[0]
+        why = error.strerror or error
         raise DataError(f"--out {out}: cannot be written ({why}); name another file") from error
 
 

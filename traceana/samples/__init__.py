@@ -55,7 +55,11 @@ def write_sample(to: str | Path, /, *, traces: str | Sequence[str] | None = None
             _check_folder(folder, names)
             for trace in wanted:
                 shutil.rmtree(folder / trace, ignore_errors=True)
-                shutil.copytree(data / trace, folder / trace)
+                try:
+                    shutil.copytree(data / trace, folder / trace)
+                except OSError:
+                    shutil.rmtree(folder / trace, ignore_errors=True)
+                    raise
         except OSError as error:
             # shutil.Error lists every file that could not be copied
             reason = error.strerror or "not all files could be copied; is the disk full?"
