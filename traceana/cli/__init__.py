@@ -122,8 +122,7 @@ def main() -> None:
     guard_streams()
     # products of vectors are small here, and threads that wait for them use a core
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    gc.set_threshold(100_000, 50, 100)  # the search for garbage takes a report some 7 %
-    atexit.register(gc.freeze)  # and half a second at the end, when all is released anyway
+    atexit.register(gc.freeze)  # garbage is not searched for at the end, where all is released
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP, and nohup ignores it

@@ -99,7 +99,7 @@ def _share(
         min(workers, len(groups)),
         mp_context=get_context("spawn"),
         initializer=_open,
-        initargs=(context, gc.get_threshold()),
+        initargs=(context,),
     )
     try:
         built = {
@@ -125,8 +125,7 @@ def _share(
         pool.shutdown()
 
 
-def _open(context: Context, threshold: tuple[int, int, int]) -> None:
-    gc.set_threshold(*threshold)
+def _open(context: Context) -> None:
     atexit.register(gc.freeze)  # as the command does
     parent = parent_process()
     if parent is not None:
