@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -151,6 +152,16 @@ def test_without_a_fault_it_ends_well(name: str, inputs: Path, tmp_path: Path) -
     done = run(name, inputs, tmp_path / "out")
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     assert bool(written(tmp_path / "out")) == (name in WRITING)
+
+
+def test_a_pipe_and_what_a_link_leads_to_are_written(inputs: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "traceana", "map", str(inputs / "log.txt"), "--out"]
+    piped = subprocess.run([*command, "/dev/stdout"], stdout=subprocess.PIPE, check=True)
+    assert b"\n[jobs]\n" in piped.stdout
+    (tmp_path / "link").symlink_to(tmp_path / "mine.toml")
+    run_command("map", inputs / "log.txt", "--out", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "mine.toml").read_bytes() in piped.stdout
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -264,10 +264,10 @@ def write_whole(path: Path, text: str) -> None:
 
 def write_bytes_whole(path: Path, content: bytes) -> None:
     """Write a file so that it appears whole or not at all; a device or pipe is written to."""
-    path = path.resolve()  # of a link, what it leads to
     if path.exists() and not path.is_file():
         path.write_bytes(content)
         return
+    path = path.resolve()  # of a link, what it leads to
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")  # no two writers share it
     try:
         with beside.open("wb") as stream:
