@@ -5,12 +5,14 @@ import logging
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from dataclasses import replace
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -354,6 +356,52 @@ def test_servers_refusal_is_one_line(tmp_path: Path, server: Server) -> None:
     (line,) = told(to=tmp_path / "to", mirror=server.address)
     assert f"a.csv from {server.address}/a.csv: HTTP 503 Service Unavailable" in line
     assert held(tmp_path / "to") == without("a.csv")
+
+
+@pytest.mark.parametrize(
+    ("certificate", "fault"),
+    [
+        ("none", "wrong version number"),
+        ("of nobody", "self-signed certificate"),
+        ("of another host", r"IP address mismatch, certificate is not valid for '127\.0\.0\.1'"),
+    ],
+)
+def test_a_certificate_at_fault_is_one_line(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, certificate: str, fault: str
+) -> None:
+    address = server.address.replace("http:", "https:")
+    with HTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler) as secured:
+        if certificate != "none":
+            if shutil.which("openssl") is None:
+                pytest.skip("needs openssl")
+            key, made = str(tmp_path / "key"), str(tmp_path / "made")
+            command = [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-subj",
+                "/CN=elsewhere.example",
+            ]
+            subprocess.run(
+                [*command, "-keyout", key, "-out", made], check=True, capture_output=True
+            )
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(made, key)
+            secured.socket = context.wrap_socket(secured.socket, server_side=True)
+            address = f"https://127.0.0.1:{secured.server_address[1]}"
+            if certificate == "of another host":
+                monkeypatch.setenv("REQUESTS_CA_BUNDLE", made)
+        thread = threading.Thread(target=secured.serve_forever, args=(0.01,))
+        thread.start()
+        line, others = told(to=tmp_path / "to", mirror=address)
+        secured.shutdown()
+        thread.join()
+    assert re.search(rf"has no valid TLS connection \({fault}\); name a mirror$", line)
+    assert others.startswith("planted: not tried for the same reason")
+    assert not held(tmp_path / "to")
 
 
 def test_host_that_does_not_answer_is_tried_once(tmp_path: Path) -> None:

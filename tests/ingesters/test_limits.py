@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import bz2
-import io
 import json
 import lzma
 import subprocess
 import sys
-import tarfile
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
-from tests.ingesters.conftest import itp_archive, tar_gz, worker_rows
+from tests.ingesters.conftest import itp_archive, worker_rows
 from traceana.catalog import get_trace
 from traceana.errors import DataError, SourceError
 from traceana.ingesters import IngestError, build, files, ingest, propose, propose_mapping
 from traceana.ingesters.build import KeyFilter
 from traceana.ingesters.compiled import Source, compile_mapping
-from traceana.ingesters.files import list_csvs, read_tar
 from traceana.ingesters.mapping import parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
 from traceana.ingesters.readers import csv as lines
 from traceana.ingesters.readers.csv import Block, frame_block
 from traceana.ingesters.readers.json import flatten
-from traceana.ingesters.readers.parquet import read_frames
 from traceana.ingesters.readers.reader import Rows
 from traceana.ingesters.readers.sacct import expand_hosts
 from traceana.store import open_store
@@ -289,86 +280,6 @@ def test_a_list_of_too_many_nodes_stays_as_it_is(text: str) -> None:
     assert expand_hosts(text) == [text]
 
 
-class Endless(io.RawIOBase):
-    """A stream of some bytes and then one of them for ever, which counts what is read."""
-
-    def __init__(self, start: bytes, then: bytes) -> None:
-        self.start, self.then, self.count = io.BytesIO(start), then, 0
-
-    def read(self, size: int = -1) -> bytes:
-        assert 0 <= size <= 1 << 20
-        self.count += size
-        data = self.start.read(size)
-        return data + self.then * (size - len(data))
-
-
-def header(kind: bytes, size: int) -> bytes:
-    info = tarfile.TarInfo("x")
-    info.size, info.type = size, kind
-    return info.tobuf(tarfile.GNU_FORMAT)
-
-
-@pytest.mark.parametrize("kind", [b"x", b"g", b"L", b"K", b"X"])
-def test_no_more_than_256_kibibytes_of_a_header_is_read(kind: bytes) -> None:
-    stream = Endless(header(kind, 2 << 30), b"a")
-    with pytest.raises(tarfile.ReadError, match="header of more than 256 KiB"):
-        next(read_tar(stream))  # type: ignore[arg-type]
-    assert stream.count <= 1 << 18
-
-
-def test_no_more_than_256_kibibytes_of_a_sparse_map_is_read() -> None:
-    sparse = bytearray(header(b"S", 512))
-    sparse[482] = 1  # more of the map follows
-    stream = Endless(bytes(sparse), b"7")
-    with pytest.raises(tarfile.ReadError):
-        next(read_tar(stream))  # type: ignore[arg-type]
-    assert stream.count <= (1 << 18) + 512
-
-
-@pytest.mark.parametrize("body", [b"1" * 200_000, b"2 " * 499_999 + b"a="])
-def test_a_header_that_takes_the_square_of_its_size_is_not_read(body: bytes) -> None:
-    packed = header(b"x", len(body)) + body.ljust(-(-len(body) // 512) * 512, b"\0")
-    with pytest.raises(tarfile.ReadError, match=r"more than 255 digits|more than 256 KiB"):
-        next(read_tar(io.BytesIO(packed + header(b"0", 0))))
-
-
-def test_an_archive_of_too_many_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_MOST_MEMBERS", 10)
-    with pytest.raises(tarfile.ReadError, match="more than 10 members"):
-        list(read_tar(io.BytesIO(header(b"0", 0) * 20)))
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        b"99999999999999999999 path=x\n",
-        b"30 size=99999999999999999999\n\n",
-        b"11 size=-5\n",
-        b"0 a=b\n",
-        b"-1 a=b\n",
-        b"13 path=\xff\xfe/\n",
-        b"25 GNU.sparse.size=9999\n\n30 GNU.sparse.map=0,99999999\n\n",
-        b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n",
-        b"x" * 600,
-    ],
-)
-def test_an_absurd_pax_record_is_one_line(tmp_path: Path, record: bytes) -> None:
-    content = b"m1,T4,96,512,2\n"
-    info = tarfile.TarInfo("pai_machine_spec.csv")
-    info.size = len(content)
-    parts = [header(b"x", len(record)), record.ljust(-(-len(record) // 512) * 512, b"\0")]
-    parts += [info.tobuf(), content.ljust(512, b"\0"), b"\0" * 1024]
-    folder = tmp_path / "files"
-    folder.mkdir()
-    (folder / "pai_machine_spec.tar").write_bytes(b"".join(parts))
-    itp_archive(folder)
-    try:
-        ingest(folder, store=tmp_path / "store")
-    except IngestError as error:
-        assert "\n" not in str(error)  # noqa: PT017  some of these are read as they are
-    assert "microsoft-itp-2021" in open_store(tmp_path / "store").traces()
-
-
 @pytest.mark.parametrize(
     "name", ["foo", "job", "sample", "cov", "__line", "__row", "line", "rule", "text", "literal"]
 )
@@ -454,31 +365,6 @@ def test_a_line_of_millions_of_cells_takes_little_memory(tmp_path: Path) -> None
     assert all(length < 300 and peak_kb < 900_000 for length, peak_kb in read), read
 
 
-def test_a_text_that_a_parquet_file_has_once_is_not_read_a_million_times(tmp_path: Path) -> None:
-    text = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000, pa.int32()), ["x" * 500_000])
-    pq.write_table(pa.table({"user": text}), tmp_path / "a.parquet")  # 1 GB in all
-    assert (tmp_path / "a.parquet").stat().st_size < 100_000
-    (file,) = list_csvs(tmp_path, suffixes=(".parquet",)).csvs
-    sizes = [(part.height, part.estimated_size()) for part in read_frames(file, ["user"])]
-    assert sum(height for height, _ in sizes) == 2_000
-    assert max(size for _, size in sizes) < 1 << 27
-
-
-def test_a_text_of_more_than_a_line_may_have_is_an_error_in_parquet(tmp_path: Path) -> None:
-    for text in (["x" * (1 << 24)], ["x" * ((1 << 24) + 1)]):
-        for name, column in (
-            ("plain", pa.array(text)),
-            ("coded", pa.array(text).dictionary_encode()),
-        ):
-            pq.write_table(pa.table({"id": column}), tmp_path / f"{name}.parquet")
-            (file,) = list_csvs(tmp_path / f"{name}.parquet", suffixes=("",)).csvs
-            if len(text[0]) == 1 << 24:
-                assert [part.height for part in read_frames(file, ["id"])] == [1]
-                continue
-            with pytest.raises(SourceError, match="a text of more than 16 MiB"):
-                list(read_frames(file, ["id"]))
-
-
 @pytest.mark.parametrize("end", ["json", "jsonl"])
 def test_members_by_the_thousand_are_one_line(tmp_path: Path, end: str) -> None:
     rows = [json.dumps({f"k{row}_{member}": 1 for member in range(1000)}) for row in range(11)]
@@ -487,21 +373,6 @@ def test_members_by_the_thousand_are_one_line(tmp_path: Path, end: str) -> None:
     path.write_text(text)
     with pytest.raises(SourceError, match="it has 11,000 columns or more; at most 10,000 are read"):
         propose_mapping(path)
-
-
-def test_the_file_is_named_whose_column_has_another_type(tmp_path: Path) -> None:
-    folder = tmp_path / "parts"
-    folder.mkdir()
-    for name, kind in (("a", pa.int64()), ("b", pa.float32()), ("c", pa.timestamp("s"))):
-        table = pa.table({"id": [name], "g": pa.array([1], pa.int64()).cast(kind)})
-        pq.write_table(table, folder / f"{name}.parquet")
-    mapping = '[trace]\n[jobs]\njob_id = "id"\ngpus = "g"\n'
-    with pytest.raises(IngestError, match=r"^c\.parquet: column 'g' has type Datetime, not a num"):
-        ingest(folder, mapping=mapping, trace="m", store=tmp_path / "store")
-    (folder / "c.parquet").unlink()
-    ingest(folder, mapping=mapping, trace="m", store=tmp_path / "store")
-    jobs = open_store(tmp_path / "store").scan("m", "jobs").collect()
-    assert jobs.select("job_id", "gpus").rows() == [("a", 1.0), ("b", 1.0)]
 
 
 def test_members_do_not_repeat_a_name_of_any_length() -> None:
@@ -529,107 +400,3 @@ def test_ids_that_repeat_are_counted_without_keeping_each(
     text = propose_mapping(tmp_path / "a.csv")
     assert "5,998 of 6,000 rows repeat a job_id" in text
     assert sum(kept) == 2
-
-
-@pytest.mark.parametrize("packed", ["logs.zip", "logs.tar.gz"])
-def test_an_archive_of_very_many_logs_is_to_be_unpacked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str
-) -> None:
-    monkeypatch.setattr(files, "_MOST_LOGS", 3)
-    for count in (3, 4):
-        members = {f"{number}.csv": f"job_id\nj{number}\n".encode() for number in range(count)}
-        if packed.endswith("zip"):
-            with ZipFile(tmp_path / packed, "w") as archive:
-                for name, content in members.items():
-                    archive.writestr(name, content)
-        else:
-            tar_gz(tmp_path / packed, members)
-        given: dict[str, Any] = {
-            "mapping": '[trace]\n[jobs]\njob_id = "job_id"\n',
-            "store": tmp_path / "store",
-        }
-        if count == 3:
-            (entry,) = ingest(tmp_path / packed, trace="m", **given).entries
-            assert entry.rows_kept == 3
-            continue
-        with pytest.raises(IngestError, match=r"more than 3 logs; unpack it"):
-            ingest(tmp_path / packed, trace="n", **given)
-
-
-@pytest.mark.parametrize(
-    "start", [bz2.compress(b"job_id\n"), b"\x28\xb5\x2f\xfd\x24\x07"], ids=["bzip2", "zstd"]
-)
-def test_other_packings_are_named(tmp_path: Path, start: bytes) -> None:
-    (tmp_path / "jobs.csv.bz2").write_bytes(start)
-    for asked in (ingest, propose_mapping):
-        with pytest.raises(SourceError, match="packed by bzip2 or zstd; unpack it first"):
-            asked(tmp_path / "jobs.csv.bz2")
-
-
-def test_a_footer_of_very_many_row_groups_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("traceana.ingesters.readers.parquet._LARGEST_FOOTER", 1 << 10)
-    table = pa.table({"id": [f"u{n}" for n in range(25)]})
-    pq.write_table(table, tmp_path / "a.parquet", row_group_size=1)
-    with pytest.raises(IngestError, match=r"footer of .* larger row groups"):
-        ingest(
-            tmp_path / "a.parquet",
-            mapping='[jobs]\njob_id = "id"\n',
-            store=tmp_path / "s",
-            trace="m",
-        )
-    pq.write_table(table, tmp_path / "a.parquet")
-    (entry,) = ingest(
-        tmp_path / "a.parquet", mapping='[jobs]\njob_id = "id"\n', store=tmp_path / "s", trace="m"
-    ).entries
-    assert entry.rows_kept == 25
-
-
-@pytest.mark.parametrize("form", ["time", "duration"])
-def test_a_duration_is_no_time_and_a_time_no_duration(tmp_path: Path, form: str) -> None:
-    kind = pa.duration("s") if form == "time" else pa.timestamp("s")
-    table = pa.table({"id": ["a"], "x": pa.array([60], kind)})
-    pq.write_table(table, tmp_path / "a.parquet")
-    column = "start_s" if form == "time" else "runtime_s"
-    mapping = f'[jobs]\njob_id = "id"\n{column} = {{ {form} = "x" }}\n'
-    other = "duration" if form == "time" else "time"
-    with pytest.raises(IngestError, match=rf"'x' holds .*; write {{ {other} = "):
-        ingest(tmp_path / "a.parquet", mapping=mapping, trace="m", store=tmp_path / "store")
-
-
-def test_times_in_a_zone_that_nobody_knows_are_the_instants_that_are_stored(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    times = pa.array([0, 10**9], pa.timestamp("s", "Mars/Olympus"))
-    pq.write_table(pa.table({"id": ["a", "b"], "t": times}), tmp_path / "a.parquet")
-    mapping = '[trace]\n[jobs]\njob_id = "id"\nsubmit_s = { time = "t" }\n'
-    ingest(tmp_path / "a.parquet", mapping=mapping, trace="m", store=tmp_path / "store")
-    jobs = open_store(tmp_path / "store").scan("m", "jobs").collect()
-    assert jobs["submit_s"].to_list() == [0.0, 1e9]
-    assert capfd.readouterr().err == ""  # no panic of Polars
-
-
-def test_times_and_numbers_beyond_what_polars_writes_are_rejected(tmp_path: Path) -> None:
-    far = pa.array([2**63 - 1, -(2**63), 2**62, 60], pa.int64())
-    table = pa.table(
-        {
-            "id": ["a", "b", "c", "d"],
-            "us": far.cast(pa.timestamp("us")),
-            "s": pa.array([2**53, -(2**53), 2**52, 60]).cast(pa.timestamp("s")),
-            "day": pa.array([2**31 - 1, -(2**31), 2**30, 1], pa.int32()).cast(pa.date32()),
-            "wide": pa.array([Decimal(n) for n in (10**60, -1, 10**50, 1)], pa.decimal256(70, 2)),
-            "clock": pa.array([1, 2, 3, 4], pa.int32()).cast(pa.time32("s")),
-        }
-    )
-    pq.write_table(table, tmp_path / "a.parquet")
-    for column in ("us", "s", "day", "wide"):
-        spec = f'"{column}"' if column == "wide" else f'{{ time = "{column}" }}'
-        mapping = f'[trace]\n[jobs]\njob_id = "id"\nsubmit_s = {spec}\n'
-        (entry,) = ingest(
-            tmp_path / "a.parquet", mapping=mapping, trace="m", store=tmp_path / column
-        ).entries
-        assert entry.rejected == {"submit_s|max": 2, "submit_s|min": 1}, column
-    mapping = '[trace]\n[jobs]\njob_id = "id"\nsubmit_s = { time = "clock" }\n'
-    with pytest.raises(IngestError, match="times of day without a date"):
-        ingest(tmp_path / "a.parquet", mapping=mapping, trace="m", store=tmp_path / "clock")

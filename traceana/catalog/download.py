@@ -35,6 +35,7 @@ POINTERS: Final = {
 """First bytes of placeholder files: their tool, and the command that fetches the data."""
 _PATIENCE_S: Final = 30.0
 _SLOWEST: Final = 1024
+_TLS_FAULT: Final = re.compile(r"\[SSL[^]]*\] (?:certificate verify failed: )?(.+?)\.? \(_ssl")
 _log = logging.getLogger(__name__)
 
 
@@ -307,7 +308,9 @@ def _fault_of(error: OSError, file: PublishedFile, copy: _Bounded, url: str, *, 
         asked = getattr(getattr(error, "request", None), "url", url)
         host = urlsplit(asked).netloc.rpartition("@")[2]
         moved = "" if host == urlsplit(url).netloc else "it was moved, and "
-        why = type(error).__name__  # such as SSLError
+        why = type(error).__name__
+        if tls := _TLS_FAULT.search(str(error)):
+            return f"{moved}{host} has no valid TLS connection ({tls[1]}); name a mirror"
         return f"{moved}{host} does not answer ({why}); is there a network? Else name a mirror"
     if copy.is_slow:
         return f"it came slower than {_SLOWEST} bytes/s; try later, or name a mirror"

@@ -260,7 +260,7 @@ def compile_mapping(
     declared = {
         name: cast("Kind", column.type) for name, column in mapping.source.items() if column.type
     }
-    columns = Columns(source.columns, declared, source.literals)
+    columns = Columns(source.columns, declared, source.literals, source.types)
     compiler = _Compiler(mapping, whole.timezone, columns, source.types, where)
     declaration = get_table(table).columns()
     stated: dict[str, pl.Expr] = {}

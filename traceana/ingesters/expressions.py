@@ -57,6 +57,8 @@ class Columns:
     """Kinds that the mapping declares, by column."""
     literals: Mapping[str, str] = field(default_factory=dict)
     """Values of pseudo-columns, such as ``file_name``."""
+    types: Mapping[str, pl.DataType] = field(default_factory=dict)
+    """Types of columns, also of those that cannot be read."""
     used: dict[str, set[Kind]] = field(default_factory=dict)
     """The kinds in which each column is used so far."""
     casts: list[tuple[pl.Expr, pl.Expr]] = field(default_factory=list)
@@ -67,6 +69,11 @@ class Columns:
     def use(self, name: str, kind: Kind, where: str) -> str:
         """Return the internal name of a column that an expression uses."""
         if name not in self.names:
+            if dtype := self.types.get(name):
+                raise MissingColumnError(
+                    f"{where}: column {_brief(name)} has type {dtype.base_type()}, which is not "
+                    "read; write its values as text or numbers"
+                )
             hint = did_you_mean(name, self.names, shown=repr)
             missing = "no column is called" if self.typed else "the source has no column"
             listed = f"it has {', '.join(map(_brief, self.names[:30])) or 'no columns'}"

@@ -306,7 +306,11 @@ def add_table(
     get_table(table)  # raises where there is no such table
     data = to_polars(frame)
     rows = frame_rows(data.lazy(), "frame")
-    text = mapping if mapping is not None else _same_names(rows.types, table)
+    text = (
+        mapping
+        if mapping is not None
+        else _same_names({name: rows.types[name] for name in rows.columns}, table)
+    )
     parsed, name = read_mapping(text, trace)
     if table not in parsed.tables:
         raise DataError(f"{parsed.where}: no [{table}] in it; found {', '.join(parsed.tables)}")

@@ -25,6 +25,7 @@ from traceana.ingesters.readers.reader import (
     Reader,
     Rows,
     frame_types,
+    readable,
     within_calendar,
 )
 
@@ -64,7 +65,7 @@ def open_parquet(source: CsvFile, _timezone: str = "", /) -> Rows:
             yield FrameBlock(frame, kinds, start)
             start += frame.height
 
-    return Rows(tuple(types), blocks, types)
+    return Rows(readable(types), blocks, types)
 
 
 def read_frames(source: CsvFile, columns: Collection[str], /) -> Iterator[pl.DataFrame]:
@@ -88,6 +89,9 @@ def _batches(
         if file.schema.column(at).physical_type == "BYTE_ARRAY"
         and (columns is None or name in columns)
     ]
+    for group in map(file.metadata.row_group, range(file.num_row_groups)):
+        if group.total_byte_size > max(group.num_rows, 1) * 2 * LONGEST_LINE:  # it is not read
+            raise SourceError(f"{source.where}: a row of more than 32 MiB; no log has one")
     with ParquetFile(source.paths[0], read_dictionary=text, metadata=file.metadata) as coded:
         rows = partial(_rows_at_once, coded, frozenset(text))
         for size, groups in groupby(range(file.num_row_groups), rows):

@@ -183,12 +183,20 @@ def within_calendar(frame: pl.LazyFrame, /) -> pl.LazyFrame:
 
 
 def frame_types(frame: pl.LazyFrame, /) -> dict[str, pl.DataType]:
-    """Return the columns that can be read, with their types; categories are text."""
+    """Return the columns with their types; categories are text."""
     return {
         name: pl.String() if dtype in (pl.Categorical, pl.Enum, pl.Null, pl.Boolean) else dtype
         for name, dtype in frame.collect_schema().items()
-        if not dtype.is_nested() and dtype not in (pl.Object, pl.Binary) and "\0" not in name
+        if "\0" not in name
     }
+
+
+def readable(types: Mapping[str, pl.DataType], /) -> tuple[str, ...]:
+    """Return the columns that can be read: no lists and no bytes."""
+    unread = (pl.Object, pl.Binary)
+    return tuple(
+        name for name, dtype in types.items() if not dtype.is_nested() and dtype not in unread
+    )
 
 
 def check_width(file: CsvFile, columns: int, /) -> None:
@@ -255,7 +263,7 @@ class Rows:
     blocks: Callable[[Mapping[str, Kind]], Iterator[FrameBlock]] = field(repr=False)
     """Reads it block by block, given the columns that are used, and how."""
     types: Mapping[str, pl.DataType] = field(default_factory=dict)
-    """Types of its columns, where it has types."""
+    """Types of its columns, where it has types, and of those that cannot be read."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts of the manifest that the file states, such as its time zone."""
 
@@ -321,7 +329,7 @@ def _naming(reader: str, where: str) -> Iterator[None]:
 def frame_rows(frame: pl.LazyFrame, where: str, /) -> Rows:
     """Return the rows of a frame."""
     types = frame_types(frame)
-    return Rows(tuple(types), lambda kinds: frame_blocks(frame, kinds, where), types)
+    return Rows(readable(types), lambda kinds: frame_blocks(frame, kinds, where), types)
 
 
 _OWN: Final = (
