@@ -212,9 +212,3 @@ def missed_deadlines(trace: Trace, /) -> pl.DataFrame:
     jobs = jobs_of_window(trace).sort("submit_s", maintain_order=True).head(MAX_JOBS)
     missed = simulate.simulate_deadlines(jobs, plans=trace.scan("training_plans"))
     return _for_trace(trace, missed)
-
-
-def agreement(trace: Trace, /) -> pl.DataFrame:
-    """Return the comparison of synthetic plans with those of the trace."""
-    plans, jobs = _tables(trace)
-    return compare_plans(plans, trace.once(synthetic), jobs)

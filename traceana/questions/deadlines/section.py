@@ -1,4 +1,4 @@
-"""Section on deadlines: rules, tightness, throughput, and synthetic plans."""
+"""Section on deadlines: rules, tightness and throughput."""
 
 from __future__ import annotations
 
@@ -40,20 +40,7 @@ _GENERATED: Final = (
     "a uniform draw from 0.5 to 1.5; and models are one seeded sequence of draws. No p-value is "
     "stated: it would test a generator of random numbers."
 )
-_POLICIES: Final = (
-    "The jobs of a cluster share identical GPUs, as many as the jobs use to 80 % between the first "
-    "submission and the last, and at least those of the largest job. A job starts on all of its "
-    "GPUs at once, runs for its runtime and is not interrupted; later jobs wait behind the first "
-    "in the queue. Deadlines earlier than submission plus runtime are missed in any case. "
-    "fifo: by submission; sjf: shortest runtime first; edf: earliest deadline first; least_slack: "
-    "by deadline minus runtime. At most the first {most:,} jobs are scheduled."
-)
 _RULES: Final = ("rule", "n", "measure", "value")
-_MISSED: Final = tuple(
-    name
-    for name in tables.DeadlinePolicies.columns()
-    if name not in ("cluster", "capacity", "median_wait_s", "p95_wait_s")
-)
 _MET: Final = (
     "cluster",
     *(
@@ -68,9 +55,8 @@ _MEASURES: Final = {
 }
 _LIMITATIONS: Final = (
     "Fractions that could be met leave out queueing and contention, so they are upper bounds for "
-    "any scheduler. Policies are simulated on identical GPUs, at 80 % load if these suffice for "
-    "the largest job. Intervals treat deadlines as independent; those of policies are too narrow. "
-    "Results on drawn deadlines hold for deadlines of that kind."
+    "any scheduler. Intervals treat deadlines as independent. Results on drawn deadlines hold for "
+    "deadlines of that kind."
 )
 _RATES: Final = (
     "model",
@@ -83,38 +69,37 @@ _RATES: Final = (
     "samples_per_s",
     "scaling_efficiency",
 )
-_FEWEST_DEADLINES = 30  # below, no finding names a policy
 
 
 def build(traces: Sequence[Trace]) -> Content:
-    """Show tightness and rates of each trace; rules and synthetic plans if it was generated."""
+    """Show tightness and rates of each trace; rules if the plans were generated."""
     content = join_parts(_OPENING, [(trace.label, _trace(trace)) for trace in traces])
-    pictures = [one for trace in traces for one in _draw_missed(trace)]
-    lead = (Gallery(tuple(pictures)),) if pictures else ()
+    lead = (Gallery(tuple(map(_draw_tightness, traces))),)
     return replace(content, lead=lead, limitations=_LIMITATIONS)
 
 
-def _draw_missed(trace: Trace) -> list[Drawing]:
-    try:
-        result = trace.once(plans.missed_deadlines).drop_nulls("cluster")
-    except DataError:
-        return []
-    key, about = picture_key("missed-deadlines", trace), "Missed deadlines by cluster and policy"
-    return [drawing("missed-deadlines", result, trace, key, about, title=trace.label)]
+def _draw_tightness(trace: Trace) -> Drawing:
+    key, about = f"deadline-tightness-{trace.id}", "Tightness of deadlines by cluster"
+    by_cluster, _ = trace.once(plans.tightness)
+    return drawing("deadline-tightness", by_cluster, trace, key, about)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
-    """Draw the missed deadlines of each trace, and the tightness and throughput of its plans."""
-    pictures = [picture for trace in traces for picture in _draw_missed(trace)]
+    """Draw the tightness and throughput of the plans of each trace, and missed deadlines."""
+    pictures = []
     for trace in traces:
-        key, about = f"deadline-tightness-{trace.id}", "Tightness of deadlines by cluster"
-        by_cluster, _ = trace.once(plans.tightness)
-        pictures.append(drawing("deadline-tightness", by_cluster, trace, key, about))
+        pictures.append(_draw_tightness(trace))
         result = trace.once(plans.rates)
         for measure, about in _MEASURES.items():
             if result[measure].count():
                 key = f"throughput-{measure}-{trace.id}"
                 pictures.append(drawing("throughput", result, trace, key, about, measure=measure))
+        try:
+            missed = trace.once(plans.missed_deadlines).drop_nulls("cluster")
+        except DataError:  # no job can be scheduled
+            continue
+        key, about = picture_key("missed-deadlines", trace), "Missed deadlines by cluster, policy"
+        pictures.append(drawing("missed-deadlines", missed, trace, key, about, title=trace.label))
     return pictures
 
 
@@ -122,47 +107,6 @@ def _stated(trace: Trace, columns: Iterable[str]) -> tuple[str, ...]:
     """Return the columns that are shown; drawn deadlines have no interval."""
     left_out = ("ci_low", "ci_high") if plans.are_drawn(trace) else ()
     return tuple(name for name in columns if name not in left_out)
-
-
-def _missed(trace: Trace) -> tuple[tuple[str, ...], tuple[Block, ...]]:
-    title = trace.label
-    try:
-        result = trace.once(plans.missed_deadlines)
-    except DataError as error:
-        return (), (Text(f"No job can be scheduled: {error}."),)
-    named, total = result.drop_nulls("cluster"), result.filter(pl.col("cluster").is_null())
-    several = not total.is_empty()
-    total = total if several else named
-    best, *_, worst = total.sort("fraction_missed").rows(named=True)
-    least, most = (share(row["fraction_missed"]) for row in (best, worst))
-    heading = f"policy {best['policy']} misses {least} of the deadlines, {worst['policy']} {most}"
-    drawn = "; the deadlines were drawn at random" * plans.are_drawn(trace)
-    finding = Finding(
-        f"{heading} (simulated at a utilization of {share(best['utilization'])}; "
-        f"n = {count(best['n'])}{drawn}). A deadline before submission plus runtime is missed in "
-        "any case.",
-        heading=heading,
-    )
-    blocks: list[Block] = [
-        Heading("Missed deadlines under scheduling policies"),
-        Text(_POLICIES.format(most=plans.MAX_JOBS)),
-        result_table(
-            total,
-            tables.DeadlinePolicies,
-            caption=f"Missed deadlines, all clusters. {title}",
-            columns=_stated(trace, _MISSED),
-        ),
-    ]
-    if several:
-        of_each = result_table(
-            named,
-            tables.DeadlinePolicies,
-            caption=f"Missed deadlines by cluster. {title}",
-            columns=_stated(trace, tables.DeadlinePolicies.columns()),
-            folded=True,
-        )
-        blocks.append(of_each)
-    return (finding,) if best["n"] >= _FEWEST_DEADLINES else (), tuple(blocks)
 
 
 def _trace(trace: Trace) -> Content:
@@ -191,39 +135,15 @@ def _trace(trace: Trace) -> Content:
             folded=True,
         ),
     ]
-    missed, scheduled = _missed(trace)
     if not plans.are_drawn(trace):
-        findings = (_met(total.row(0, named=True)), *missed)
-        return Content(findings, (*blocks, *scheduled)).of(title)
+        return Content((_met(total.row(0, named=True)),), tuple(blocks)).of(title)
+    of_rules = trace.once(plans.rules)
     caption = f"Rules of the plans. {title}"
-    of_rules = result_table(
-        trace.once(plans.rules), tables.DeadlineRules, caption=caption, columns=_RULES
-    )
-    rules: list[Block] = [
+    rules = (
         Text(_GENERATED),
-        of_rules,
-        result_table(
-            trace.once(plans.draws),
-            tables.PublishedDraws,
-            caption="Models of each file as draws of one seeded generator, in the order of the "
-            f"job ids; by chance 13 draws per plan would be passed over. {title}",
-            folded=True,
-        ),
-    ]
-    synthetic: list[Block] = [
-        Heading("Synthetic plans"),
-        Text(
-            f"Plans of the same jobs are drawn by these rules (seed {plans.SEED}) and compared "
-            "with the published ones."
-        ),
-        result_table(
-            trace.once(plans.agreement),
-            tables.PlanComparison,
-            caption=f"Synthetic and published plans compared. {title}",
-            columns=("compared", "n", "n_synthetic", "measure", "value"),
-        ),
-    ]
-    determined, uniform, *_ = trace.once(plans.rules).rows(named=True)
+        result_table(of_rules, tables.DeadlineRules, caption=caption, columns=_RULES),
+    )
+    determined, uniform, *_ = of_rules.rows(named=True)
     # how many drawn deadlines could be met is a result on the generator
     rule = (
         f"the iterations are the rate times the runtime in "
@@ -231,7 +151,7 @@ def _trace(trace: Trace) -> Content:
         f"until the deadline over runtime) differs from uniform on 0.5 to 1.5 by a KS distance of "
         f"{uniform['value']:.2g}."
     )
-    return Content((*missed, rule), (*rules, *blocks, *synthetic, *scheduled)).of(title)
+    return Content((rule,), (*rules, *blocks)).of(title)
 
 
 def _met(met: dict[str, float]) -> Finding:
