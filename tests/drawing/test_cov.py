@@ -8,7 +8,7 @@ import pytest
 
 from traceana.errors import DataError
 from traceana.figures import plot_cov, plot_cov_ecdf
-from traceana.questions.stragglers.figures_variation import describe_cov, describe_cov_ecdf
+from traceana.questions.stragglers.figures_variation import describe_cov
 
 COV = pl.DataFrame(
     {
@@ -83,4 +83,3 @@ def test_descriptions_count_what_is_drawn_and_what_is_not() -> None:
     assert describe_cov(COV.filter(job_id="job_10")) == "2 CoVs from 0.400 to 0.500."
     empty = COV.with_columns(cov=pl.lit(None, pl.Float64))
     assert describe_cov(empty) == "5 time steps, none with a CoV."
-    assert describe_cov_ecdf(COV) == "4 CoVs of 2 jobs, median 0.350, maximum 0.500."

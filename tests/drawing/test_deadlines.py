@@ -15,13 +15,6 @@ from traceana.figures import (
     plot_missed_deadlines,
     plot_throughput,
 )
-from traceana.questions.deadlines.figures import (
-    describe_deadline_tightness,
-    describe_missed_deadlines,
-    describe_throughput,
-)
-from traceana.questions.energy.figures import describe_batch_sweep
-from traceana.questions.scheduling.figures import describe_deadlines_met
 
 TIGHTNESS = pl.DataFrame(
     {
@@ -75,8 +68,6 @@ def test_quantiles_by_cluster_and_kind_of_plans() -> None:
         [0.56, 1.45],
     ]
     assert {text.get_text() for text in ax.texts} == {"50 %", "40 %", "60 %", "70 %"}
-    told = describe_deadline_tightness(TIGHTNESS)
-    assert told.startswith("2 clusters; published: 30 deadlines, medians 0.90 to 1.00;")
     with pytest.raises(DataError, match="one or two kinds of plans, not 0"):
         plot_deadline_tightness(TIGHTNESS.clear())
 
@@ -88,7 +79,6 @@ def test_a_line_a_model_and_batch_size() -> None:
     assert ax.lines[0].get_color() == ax.lines[1].get_color() != ax.lines[2].get_color()
     scaled = plot_throughput(RATES, measure="scaling_efficiency")
     assert [np.asarray(line.get_ydata()).tolist() for line in scaled.lines] == [[1, 0.75], [1]]
-    assert describe_throughput(RATES).endswith("on 4 GPUs 75 % to 75 % of linear scaling.")
     with pytest.raises(DataError, match="measure must be one of samples_per_s"):
         plot_throughput(RATES, measure="n")
     with pytest.raises(DataError, match="no samples_per_s is known"):
@@ -108,9 +98,6 @@ def test_a_sweep_has_two_limits_and_the_range_of_runs() -> None:
     largest = plot_batch_sweep(SWEEP, measure="tta").lines[0]
     assert np.asarray(largest.get_ydata()) == pytest.approx([0.5])
     assert ax.get_yscale() == "linear"
-    assert describe_batch_sweep(SWEEP) == (
-        "2 batch sizes; the least energy is at 16 with 100 W, the least time at 8 with 200 W."
-    )
     far = pl.concat(
         [
             SWEEP,
@@ -144,8 +131,6 @@ def test_a_mark_for_each_cluster_and_policy() -> None:
     (fifo,) = (c for c in ax.collections if c.get_gid() == "fifo")
     assert np.asarray(fifo.get_offsets())[:, 0].tolist() == [0.5, 0.25]
     assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b"]
-    told = describe_missed_deadlines(missed)
-    assert told == "2 clusters, 30 jobs; fifo 33.3 %, edf 20.0 %."
     with pytest.raises(DataError, match="no job was scheduled"):
         plot_missed_deadlines(missed.clear())
 
@@ -165,10 +150,3 @@ def test_many_clusters_have_marks_instead_of_bars() -> None:
     assert names == ["cluster1", "cluster2", "cluster9", "cluster10"]
     assert ax.get_xlim() == (0, 0.5)
     assert not ax.patches
-    assert (
-        describe_deadlines_met(groups.filter(group="cluster1")) == "Met: edf 40.0 %, fifo 45.0 %."
-    )
-    assert (
-        describe_deadlines_met(groups)
-        == "Met in 4 groups: edf 10.0 to 40.0 %, fifo 15.0 to 45.0 %."
-    )

@@ -17,12 +17,6 @@ from traceana.figures import (
     plot_energy_savings,
     plot_power_sweep,
 )
-from traceana.questions.energy.figures import (
-    describe_energy_front,
-    describe_energy_map,
-    describe_energy_savings,
-    describe_power_sweep,
-)
 
 CHOICES = ("baseline", "batch_size", "power_limit", "both")
 SAVINGS = pl.DataFrame(
@@ -86,14 +80,6 @@ def test_savings_of_two_gpus_or_objectives_are_refused() -> None:
         plot_energy_savings(SAVINGS.clear())
 
 
-def test_savings_are_described_with_what_is_unknown() -> None:
-    assert describe_energy_savings(SAVINGS) == (
-        "1 of 2 data sets; both together need 70.0 % to 70.0 %."
-    )
-    unknown = SAVINGS.filter(dataset="cifar100")
-    assert describe_energy_savings(unknown) == "1 data sets, none with a baseline."
-
-
 def test_the_front_is_what_the_result_says() -> None:
     ax = plot_energy_front(ENERGY.reverse())
     np.testing.assert_allclose(points(ax, "front"), FRONT)
@@ -132,10 +118,6 @@ def test_no_configuration_is_refused() -> None:
         plot_energy_front(ENERGY.clear())
 
 
-def test_the_front_is_counted() -> None:
-    assert describe_energy_front(ENERGY) == "5 configurations of 4 batch sizes, 3 on the front."
-
-
 def test_the_map_has_a_cell_for_each_configuration_and_a_star_at_the_least() -> None:
     energy = ENERGY.with_columns(cost_j=pl.col("eta_j"))
     ax = plot_energy_map(energy)
@@ -147,7 +129,6 @@ def test_the_map_has_a_cell_for_each_configuration_and_a_star_at_the_least() -> 
     assert points(ax, "least").tolist() == [[2, 0]]
     hours = plot_energy_map(energy, measure="time")
     assert points(hours, "least").tolist() == [[0, 0]]
-    assert describe_energy_map(energy).endswith("2 MJ in 3 h, is at batch size 32 and 100 W.")
     with pytest.raises(DataError, match="measure must be one of"):
         plot_energy_map(energy, measure="eta")
 
@@ -161,6 +142,5 @@ def test_a_line_for_each_batch_size_over_the_power_limits() -> None:
     assert legend is not None
     names = [text.get_text() for text in legend.get_texts()]
     assert names == ["batch size 32 (least)", "batch size 64 (largest)"]
-    assert describe_power_sweep(energy).startswith("4 batch sizes, 2 power limits")
     with pytest.raises(DataError, match="no configuration is feasible"):
         plot_power_sweep(energy.clear())

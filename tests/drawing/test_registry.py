@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from runpy import run_path
 
@@ -9,10 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from traceana import machine_reliability
 from traceana.claims.papers import PUBLISHED
 from traceana.errors import DataError
-from traceana.figures import figures, plot_batch_time_ecdf
-from traceana.questions.stragglers.figures_variation import describe_batch_time_ecdf
+from traceana.figures import figures, get_figure, plot_batch_time_ecdf
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -65,8 +66,17 @@ def test_the_distribution_of_mini_batch_time_is_of_each_job_on_its_own() -> None
     # two known values: half of the samples are at most the smaller
     assert {100.0, 900.0} <= set(np.asarray(first.get_xdata()).tolist())
     assert sorted(set(np.asarray(first.get_ydata()).tolist())) == [0, 0.5, 1]
-    assert describe_batch_time_ecdf(samples) == (
-        "3 samples of 2 jobs, with medians from 400 to 500."
-    )
     with pytest.raises(DataError, match="needs a mini-batch time"):
         plot_batch_time_ecdf(samples.clear())
+
+
+def test_captions_have_the_n_of_a_frame_or_of_the_first_frame_of_a_result_with_the_column() -> None:
+    rows = pl.DataFrame({"cov": [0.1, None, 0.3]})
+    assert get_figure("cov-ecdf").describe(rows) == "n = 2 CoVs."
+    faults = pl.DataFrame({"machine_id": ["a", "b"], "start_s": [0, 900], "end_s": [10, 990]})
+    result = machine_reliability(faults)
+    assert get_figure("faults-over-time").describe(result) == "n = 2 faults."
+    without = {name for name, one in figures().items() if not one.counts} - {"concentration"}
+    for name in without:
+        plot = figures()[name].plot
+        assert hasattr(sys.modules[plot.__module__], plot.__name__.replace("plot_", "describe_"))

@@ -18,7 +18,6 @@ from traceana import detect_stragglers
 from traceana.errors import DataError
 from traceana.figures import WATERMARK, mark_synthetic, plot_straggler_map, render_svg
 from traceana.questions.stragglers import detect
-from traceana.questions.stragglers.figures_overview import describe_straggler_map
 from traceana.questions.stragglers.tables import StragglerResult
 from traceana.tables.declare import ResultTable, schema_of
 
@@ -198,7 +197,3 @@ def test_nothing_above_zero_is_refused() -> None:
     nothing = RATIOS.with_columns(ratio_to_peers=pl.lit(None, pl.Float64))
     with pytest.raises(DataError, match="needs a ratio above 0"):
         drawn(nothing)
-
-
-def test_the_description_counts_what_is_drawn() -> None:
-    assert describe_straggler_map(result_of()) == "3 workers, 17 ratios from 0.800 to 1.90."

@@ -11,7 +11,6 @@ import pytest
 
 from traceana.errors import DataError
 from traceana.figures import draw_worker_times, plot_worker_times
-from traceana.questions.stragglers.figures_overview import describe_worker_times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,12 +139,5 @@ def test_other_columns_units_and_types_of_keys_are_drawn() -> None:
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("At", "Mini-batch time (ms)")
     steps = samples().rename({"time_s": "step"})
     assert plot_worker_times(steps).get_xlabel() == "Step"
-    assert "from step 1 to step 41" in describe_worker_times(steps)
     with pytest.raises(DataError, match="column time_s or step or sample is missing; found"):
         plot_worker_times(steps.drop("step"))
-
-
-def test_the_description_counts_what_is_drawn() -> None:
-    assert describe_worker_times(samples(workers=3, ticks=400)) == (
-        "3 workers, 1,200 samples from 1 s to 3,991 s, values from 0 to 599."
-    )

@@ -15,7 +15,6 @@ from traceana import arrival_rhythm, gpu_demand, interarrival_curve
 from traceana.errors import DataError
 from traceana.figures import plot_arrivals, plot_gpu_demand, plot_interarrivals
 from traceana.questions.workload.figures import (
-    describe_arrivals,
     describe_gpu_demand,
     describe_interarrivals,
 )
@@ -54,7 +53,6 @@ def test_hours_of_several_traces_are_multiples_of_their_means() -> None:
     assert legend(ax) == ["a", "b"]
     assert ax.get_xlabel() == "Hour of the day (UTC+8)"
     assert ax.get_ylabel() == "Jobs per hour / mean"
-    assert describe_arrivals(both).endswith("largest of 24 rates is 14.4 and 14.4 times the mean.")
 
 
 def test_weekdays_are_named() -> None:
@@ -65,7 +63,6 @@ def test_weekdays_are_named() -> None:
     assert heights(ax)[:3] == [0, 0, 0]
     assert heights(ax)[3] == pytest.approx(rhythm.filter(weekday=4)["jobs"].item() / 24)
     assert ax.get_title(loc="left") == "Arrivals by weekday"
-    assert describe_arrivals(rhythm).endswith("; busiest Thu.")
 
 
 def test_two_groups_without_names_are_refused() -> None:
@@ -131,12 +128,6 @@ def test_demand_that_is_not_known_is_refused() -> None:
 
 
 def test_descriptions_count_what_is_drawn() -> None:
-    assert describe_arrivals(arrival_rhythm(JOBS, per="hour")) == (
-        "5 jobs over 2.0 days; 0 to 1.50 jobs per hour; the largest of 24 rates is "
-        "14.4 times the mean."
-    )
-    one = arrival_rhythm(JOBS.head(1), per="hour")
-    assert describe_arrivals(one) == "1 jobs over 0.0 days."
     assert describe_gpu_demand(gpu_demand(JOBS)) == ("48 bins, maximum 8.0 GPUs.")
 
 

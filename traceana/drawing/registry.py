@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator
@@ -20,6 +21,7 @@ from traceana.drawing.labels import DurationLocator, shorten_legends
 from traceana.drawing.style import WIDTH_IN, figure_of, follow_axes, use_style
 from traceana.errors import DataError, TraceanaError, did_you_mean
 from traceana.modules import import_named
+from traceana.tables.formatting import plural
 
 Plot = TypeVar("Plot", bound="Callable[..., Axes]")
 _PARAMETERS: Final = re.compile(r"(Parameters\n-+\n\S+\n(?: {4}.*\n)+)((?:\S.*\n(?: {4}.*\n)+)*)")
@@ -51,6 +53,8 @@ class FigureEntry:
         What the figure takes: rows of a table, or the result of an analysis.
     reading
         How the figure is read.
+    counts
+        What n of the caption is: an expression over the input, and a noun.
 
     Examples
     --------
@@ -62,6 +66,7 @@ class FigureEntry:
     plot: Callable[..., Axes]
     result: str
     reading: str
+    counts: tuple[pl.Expr, str] | None = None
 
     @property
     def shows(self) -> str:
@@ -69,9 +74,18 @@ class FigureEntry:
         return (self.plot.__doc__ or "").partition("\n")[0].removeprefix("Draw ").strip()
 
     def describe(self, result: Any, /) -> str:  # noqa: ANN401  whatever the figure takes
-        """Return one sentence on what the figure of a result shows, with n."""
+        """Return n of a result, or what ``describe_<figure>`` in the figure's module returns."""
         name = self.plot.__name__.replace("plot_", "describe_")
-        return getattr(sys.modules[self.plot.__module__], name)(result)
+        own = getattr(sys.modules[self.plot.__module__], name, None)
+        if own is not None or self.counts is None:
+            return "" if own is None else own(result)
+        expression, noun = self.counts
+        frame = result
+        if not isinstance(result, pl.DataFrame):
+            frames = (getattr(result, name) for name in result.tables)
+            needed = {*expression.meta.root_names()}
+            frame = next(one for one in frames if one is not None and needed <= {*one.columns})
+        return f"n = {plural(int(frame.select(expression).item()), noun)}."
 
 
 def _documented(plot: Callable[..., Axes], result: str) -> str:
@@ -91,13 +105,15 @@ _LONGEST: Final = 300  # characters of an error
 _ENTRIES: Final[dict[str, FigureEntry]] = {}
 
 
-def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]:
+def figure(
+    name: str, /, *, result: str, reading: str, counts: tuple[pl.Expr, str] | None = None
+) -> Callable[[Plot], Plot]:
     """Register a function that draws a figure.
 
     The function draws in traceana's style, and its docstring describes `ax`, its input unless it
     does so itself, what it returns and errors.
-    `reading` states how the figure is read. ``describe_<figure>`` in the same module returns a
-    sentence for the caption.
+    `reading` states how the figure is read. The caption has n: an expression over the input and a
+    noun (`counts`), or the sentence that ``describe_<figure>`` in the same module returns.
 
     Examples
     --------
@@ -130,7 +146,7 @@ def figure(name: str, /, *, result: str, reading: str) -> Callable[[Plot], Plot]
                 return ax
 
         styled.__doc__ = _documented(plot, result)
-        _ENTRIES[name] = FigureEntry(styled, result, reading)
+        _ENTRIES[name] = FigureEntry(styled, result, reading, counts)
         return cast("Plot", styled)
 
     return register

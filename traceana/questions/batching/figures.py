@@ -22,7 +22,6 @@ from traceana.drawing.labels import (
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import plural, three_digits
 
 _LOOKS: Final = {
     "proportional": (0, "o"),
@@ -61,6 +60,7 @@ def _only_job(rows: pl.DataFrame, figure: str, what: str) -> str:
     reading="Mark: mean over seeds; horizontal line: its 95 % confidence interval, often narrower "
     "than the mark; vertical line: mean over minimum cores, the maximum speedup without overhead "
     "and noise.",
+    counts=(pl.max("n"), "seed"),
 )
 def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw speedups over uniform batches, one row per level of heterogeneity.
@@ -104,19 +104,6 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     return ax
 
 
-def describe_batching_speedup(summary: pl.DataFrame) -> str:
-    """Return one sentence on the summary shown."""
-    last = summary.filter(level=summary["level"][int(str(summary["mean_over_min"].arg_max()))])
-    speedups = last.select("controller", "speedup").rows()
-    texts = ", ".join(f"{name} {speedup:.2f}" for name, speedup in speedups)
-    overhead_s, cv = summary.select("overhead_s", "noise_cv").row(0)
-    seeds = int(str(summary["n"].max()))
-    return (
-        f"Overhead {overhead_s:g} s, noise of CV {cv:g}, n = {seeds} seeds; at "
-        f"{last['level'][0]!s}: {texts}."
-    )
-
-
 _SYSTEMS: Final = {
     ("homogeneous", "uniform"): "equal workers, uniform",
     ("heterogeneous", "uniform"): "uniform",
@@ -131,6 +118,7 @@ _SYSTEMS: Final = {
     reading="Bar: simulated time relative to uniform batches on as many equal workers of the same "
     "total throughput; lower is better. Diamond: time that a published factor implies, of uniform "
     "batches for a slowdown and of dynamic ones for a speedup.",
+    counts=(pl.n_unique("cluster"), "cluster"),
 )
 def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the time of each cluster under uniform, static and dynamic batch sizes.
@@ -185,24 +173,12 @@ def _draw_system(ax: Axes, row: dict[str, Any], height: float, *, first: bool) -
     write_beside(ax, text, (value, height), (4, 0), **look)
 
 
-def describe_batching_clusters(comparison: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of this comparison shows."""
-    rows = comparison.filter(workers="heterogeneous").pivot(
-        "system", index="cluster", values="relative_time"
-    )
-    texts = (
-        f"{row['cluster']}: uniform {row['uniform']:.2f}, static {row['static']:.2f}, dynamic "
-        f"{row['dynamic']:.2f}"
-        for row in rows.iter_rows(named=True)
-    )
-    return "; ".join(texts) + "."
-
-
 @figure(
     "batching-trajectory",
     result="batches of simulate_batching",
     reading="Line: batch size of a worker; it changes when the controller moves samples between "
     "workers. At each step the batch sizes add up to the global batch, unless it drifts.",
+    counts=(pl.n_unique("worker_id"), "worker"),
 )
 def plot_batching_trajectory(
     batches: pl.DataFrame, /, *, ax: Axes | None = None, steps: int | None = None
@@ -241,17 +217,6 @@ def plot_batching_trajectory(
     return ax
 
 
-def describe_batching_trajectory(batches: pl.DataFrame) -> str:
-    """Return one sentence on the batches shown."""
-    steps = batches["step"]
-    ends = (batches.filter(steps == step)["batch"] for step in (steps.min(), steps.max()))
-    texts = (", ".join(f"{batch:,}" for batch in batch_sizes) for batch_sizes in ends)
-    return (
-        f"{batches['worker_id'].n_unique()} workers from {' to '.join(texts)} samples in "
-        f"{plural(steps.n_unique() - 1, 'adjustment')}."
-    )
-
-
 _BAND: Final = 0.7
 """Height of the part of a row that the controllers share."""
 
@@ -261,6 +226,7 @@ _BAND: Final = 0.7
     result="steps of one job of replay_batching",
     reading="Line: time of a step (its slowest worker) if the controller had set the batches of "
     "the recorded workers. Shaded: a worker is in a straggler episode; darker: several are.",
+    counts=(pl.n_unique("time_s"), "step"),
 )
 def plot_batching_replay(
     steps: pl.DataFrame,
@@ -315,19 +281,13 @@ def plot_batching_replay(
     return ax
 
 
-def describe_batching_replay(steps: pl.DataFrame) -> str:
-    """Return one sentence on the steps shown."""
-    means = steps.group_by("controller", maintain_order=True).agg(pl.mean("step_time")).rows()
-    parts = ", ".join(f"{name} {three_digits(mean)}" for name, mean in means)
-    return f"{steps['time_s'].n_unique():,} steps, mean {parts}."
-
-
 @figure(
     "batching-iterations",
     result="workers of one job of replay_batching",
     reading="Mark: median iteration time of a worker; thick line: 25 % to 75 % quantile; thin "
     "line: 5 % to 95 % quantile. A step waits for the slowest worker; the others are idle until "
     "then.",
+    counts=(pl.n_unique("worker_id"), "worker"),
 )
 def plot_batching_iterations(
     workers: pl.DataFrame, /, *, ax: Axes | None = None, unit: str = "s"
@@ -372,15 +332,3 @@ def plot_batching_iterations(
     format_axis(ax.xaxis)
     legend_above(ax, ncols=4)
     return ax
-
-
-def describe_batching_iterations(workers: pl.DataFrame) -> str:
-    """Return one sentence on the workers shown."""
-    medians = workers.group_by("controller", maintain_order=True).agg(
-        low=pl.min("median"), high=pl.max("median")
-    )
-    parts = [
-        f"{name} medians from {three_digits(low)} to {three_digits(high)}"
-        for name, low, high in medians.rows()
-    ]
-    return f"{workers['worker_id'].n_unique()} workers: {'; '.join(parts)}."

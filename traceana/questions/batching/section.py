@@ -333,7 +333,10 @@ def _levels(synthetic: str) -> list[Block]:
     sweep = simulate.sweep_batching(overheads_s=[0.0, _OVERHEAD_S], noise_cvs=[0.0, _CV])
     summary = simulate.summarize_batching(sweep)
     shown = summary.filter(overhead_s=_OVERHEAD_S, noise_cv=_CV, n_workers=3)
-    about = "Speedup by heterogeneity of three workers with 39 cores in all"
+    about = (
+        "Speedup by heterogeneity of three workers with 39 cores in all, with an overhead of "
+        f"{_OVERHEAD_S:g} s and noise of CV {_CV:g}"
+    )
     picture = drawing("batching-speedup", shown, None, "batching-levels", about)
     setting = ["level", "overhead_s", "noise_cv", "mean_over_min"]
     wide = summary.pivot("controller", index=setting, values="speedup")

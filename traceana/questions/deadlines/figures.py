@@ -22,7 +22,6 @@ from traceana.drawing.labels import (
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import plural
 
 _MAX_KINDS: Final = 2
 _STEP: Final = 0.36
@@ -37,6 +36,7 @@ _MARKERS: Final = ("o", "s", "^", "D")
     reading="Tightness: time from submission to deadline over the runtime at the requested GPUs. "
     "Thin line: 5 % to 95 %; thick: 25 % to 75 %; dot: median. Left of the dashed line a deadline "
     "can be met with more GPUs only; the percentage is the fraction to the right of it.",
+    counts=(pl.n_unique("cluster"), "cluster"),
 )
 def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw quantiles of tightness, one line per cluster and kind of plans.
@@ -101,23 +101,13 @@ def _with_kinds(tightness: pl.DataFrame) -> pl.DataFrame:
     return tightness.with_columns(kind)
 
 
-def describe_deadline_tightness(tightness: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these quantiles shows."""
-    tightness = _with_kinds(tightness)
-    parts = [
-        f"{kind!s}: {rows['n'].sum():,} deadlines, medians {min(rows['tightness_median']):.2f} to "
-        f"{max(rows['tightness_median']):.2f}"
-        for (kind,), rows in tightness.group_by("plans", maintain_order=True)
-    ]
-    return f"{tightness['cluster'].n_unique()} clusters; {'; '.join(parts)}."
-
-
 @figure(
     "throughput",
     result="iteration_rates",
     reading="Line: a model at one global batch size; one color per model. Scaling efficiency is "
     "the rate over the number of GPUs times the rate on one GPU; 1 is linear scaling. Both axes "
     "are logarithmic.",
+    counts=(pl.len(), "rate"),
 )
 def plot_throughput(
     rates: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "samples_per_s"
@@ -170,25 +160,12 @@ def plot_throughput(
     return ax
 
 
-def describe_throughput(rates: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these rates shows."""
-    most = max(rates["gpus"])
-    of_most = rates.filter(gpus=most)["scaling_efficiency"].drop_nulls()
-    scaled = (
-        f", on {most:g} GPUs {100 * min(of_most):.0f} % to {100 * max(of_most):.0f} % of linear "
-        "scaling"
-        if len(of_most)
-        else ""
-    )
-    pairs = rates.select("model", "batch_size").n_unique()
-    return f"{pairs} pairs of model and batch size, {rates.height} rates{scaled}."
-
-
 @figure(
     "missed-deadlines",
     result="simulate_deadlines",
     reading="Mark: fraction of deadlines missed; line: its 95 % confidence interval (Wilson), "
     "often narrower than the mark. Drawn deadlines have none.",
+    counts=(pl.n_unique("cluster"), "cluster"),
 )
 def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the fraction of missed deadlines, one row per cluster and one mark per policy.
@@ -237,12 +214,3 @@ def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) ->
     ax.set_title("Missed deadlines by policy", pad=6 + 13 * -(-len(policies) // 2))
     legend_above(ax, ncols=2, handletextpad=0.1)
     return ax
-
-
-def describe_missed_deadlines(missed: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these fractions shows."""
-    table = missed.drop_nulls(["cluster", "fraction_missed"])
-    sums = table.group_by("policy", maintain_order=True).agg(pl.col("n", "n_missed").sum())
-    texts = (f"{policy} {100 * missed / n:.1f} %" for policy, n, missed in sums.iter_rows())
-    clusters = plural(table["cluster"].n_unique(), "cluster")
-    return f"{clusters}, {sums['n'][0]:,} jobs; {', '.join(texts)}."

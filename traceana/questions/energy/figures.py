@@ -49,6 +49,7 @@ _LOG_FROM: Final = 30
     result="energy_savings of one GPU and objective",
     reading="Bar: energy or cost of the best choice to the target, relative to the default batch "
     "size at the largest power limit (dashed line); lower is better.",
+    counts=(pl.n_unique("dataset"), "data set"),
 )
 def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the ratio of each choice to the baseline, three bars per data set.
@@ -100,24 +101,13 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     return ax
 
 
-def describe_energy_savings(savings: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these savings shows."""
-    ratio = savings.filter(choice="both")["ratio"].drop_nulls().to_list()
-    datasets = savings["dataset"].n_unique()
-    if not ratio:
-        return f"{datasets} data sets, none with a baseline."
-    return (
-        f"{len(ratio)} of {datasets} data sets; both together need {100 * min(ratio):.1f} % to "
-        f"{100 * max(ratio):.1f} %."
-    )
-
-
 @figure(
     "batch-sweep",
     result="batch_size_sweep",
     reading="Dot: mean over the runs of a batch size; vertical line: range from the run with the "
     "fewest epochs to the one with the most. Best limit: least energy at that batch size. Batch "
     "sizes are evenly spaced.",
+    counts=(pl.n_unique("batch_size"), "batch size"),
 )
 def plot_batch_sweep(
     sweep: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "eta"
@@ -167,16 +157,6 @@ def plot_batch_sweep(
     return ax
 
 
-def describe_batch_sweep(sweep: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of this sweep shows."""
-    least = (sweep.sort(name, "batch_size").row(0, named=True) for name in ("eta_j", "tta_s"))
-    energy, time = (f"{row['batch_size']} with {row['power_limit_w']:g} W" for row in least)
-    return (
-        f"{sweep['batch_size'].n_unique()} batch sizes; the least energy is at {energy}, the least "
-        f"time at {time}."
-    )
-
-
 _FRAME: Final = 1.3  # the frame ends at this multiple of the front's largest time and energy
 _HEIGHT_IN: Final = 3.2
 
@@ -187,6 +167,7 @@ _HEIGHT_IN: Final = 3.2
     reading="Dot: batch size and power limit with which every run reached the target. Blue: Pareto "
     "front (no other configuration is as good in both time and energy and better in one). Labels: "
     "batch size and power limit. Axes begin above 0.",
+    counts=(pl.count("tta_s"), "configuration"),
 )
 def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy of each configuration versus its time, with the Pareto front.
@@ -224,14 +205,6 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ax.set(xlabel="Time to the target (h)", ylabel="Energy to the target (MJ)")
     legend_above(ax)
     return ax
-
-
-def describe_energy_front(energy: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these configurations shows."""
-    return (
-        f"{energy.height:,} configurations of {energy['batch_size'].n_unique()} batch sizes, "
-        f"{energy['on_front'].sum()} on the front."
-    )
 
 
 def _frame(values: pl.Series) -> tuple[float, float]:
@@ -288,6 +261,7 @@ def _tick(axis: Axis, spread: float) -> None:
     reading="Cell: batch size and power limit with which every run reached the target; the darker, "
     "the more energy, time or cost, on a logarithmic scale. Star: the least. A missing cell was "
     "not measured or is not feasible.",
+    counts=(pl.count("tta_s"), "configuration"),
 )
 def plot_energy_map(
     energy: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "energy"
@@ -347,21 +321,12 @@ def _ink(ax: Axes, cell: NDArray[np.float64]) -> str:
     return max(inks, key=lambda ink: float(abs(np.dot(to_rgb(ink), _LUMINANCE) - light)))
 
 
-def describe_energy_map(energy: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these configurations shows."""
-    least = energy.sort("eta_j").row(0, named=True)
-    return (
-        f"{energy.height:,} configurations; the least energy, {least['eta_j'] / 1e6:,.3g} MJ in "
-        f"{least['tta_s'] / 3600:,.3g} h, is at batch size {least['batch_size']:,} and "
-        f"{least['power_limit_w']:g} W."
-    )
-
-
 @figure(
     "power-sweep",
     result="energy_to_accuracy",
     reading="Line: one batch size over the power limits. Thick: the batch size of the least "
     "value, and the largest; gray: the others.",
+    counts=(pl.count("tta_s"), "configuration"),
 )
 def plot_power_sweep(
     energy: pl.DataFrame, /, *, ax: Axes | None = None, measure: str = "energy"
@@ -402,13 +367,3 @@ def plot_power_sweep(
     ax.set(xlabel="Power limit (W)", ylabel=label.replace(")", ", logarithmic)"))
     legend_above(ax)
     return ax
-
-
-def describe_power_sweep(energy: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these configurations shows."""
-    least = energy.sort("eta_j").row(0, named=True)
-    sizes, limits = (energy[name].n_unique() for name in ("batch_size", "power_limit_w"))
-    return (
-        f"{sizes} batch sizes, {limits} power limits; the least energy is at "
-        f"{least['power_limit_w']:g} W."
-    )

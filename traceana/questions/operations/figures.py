@@ -14,7 +14,6 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import MOST_MARKS, color_of, figure_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.simulate.operations.tables import WorkerSlowdownResult
-from traceana.tables.formatting import plural, three_digits
 
 _MOST_NUMBERS: Final = 100
 """Cells up to which each has its number."""
@@ -35,6 +34,7 @@ _SCENARIOS: Final = ("measured", "ideal")
     reading="Color and number: slowdown of the job if all operations were ideal but those of the "
     "worker's data-parallel rank, or of its stage, whichever is smaller. Outlined: the slowest "
     "3 % of the workers.",
+    counts=(pl.count("worker"), "worker"),
 )
 def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = None) -> Axes:
     """Draw the slowdown of each worker by data-parallel rank and stage.
@@ -87,21 +87,13 @@ def plot_worker_slowdown(result: WorkerSlowdownResult, /, *, ax: Axes | None = N
     return ax
 
 
-def describe_worker_slowdown(result: WorkerSlowdownResult) -> str:
-    """Return one sentence on the workers for the caption."""
-    first = result.workers.row(0, named=True)
-    return (
-        f"{plural(result.workers.height, 'worker')}; the slowest, {first['worker']}, has "
-        f"{three_digits(first['slowdown'])}."
-    )
-
-
 @figure(
     "step-timeline",
     result="operation_timeline of one step",
     reading="Bar: an operation, one row per stage; above as measured, below with ideal durations, "
     "on the same time axis. Narrow bars are transfers between stages, without waiting for others. "
     "Gaps are waiting time.",
+    counts=((pl.col("scenario") == "measured").sum(), "operation"),
 )
 def plot_step_timeline(
     timeline: pl.DataFrame,
@@ -171,11 +163,3 @@ def plot_step_timeline(
     ax.set_title(f"Step {rows['step'][0]}, data-parallel rank {rows['dp_rank'][0]}")
     place_legend(ax)
     return ax
-
-
-def describe_step_timeline(timeline: pl.DataFrame) -> str:
-    """Return one sentence on the times for the caption."""
-    ends = dict(timeline.group_by("scenario").agg(pl.col("end_s").max()).rows())
-    measured, ideal = (three_digits(ends[name]) for name in _SCENARIOS)
-    n = plural(timeline.filter(scenario="measured").height, "operation")
-    return f"{n}; {measured} s measured and {ideal} s ideal."

@@ -36,6 +36,7 @@ _LOOKS: Final = {"zeus": (0, "-"), "grid": (4, "--"), "default": (3, ":"), "orac
     result="simulate_recurring",
     reading="Dot: run that reached the target, colored by its power limit. Cross: run that missed "
     "it, usually because it was stopped early. A batch size without a mark was never run.",
+    counts=(pl.count("batch_size"), "run"),
 )
 def plot_recurring_choices(
     result: RecurringResult | pl.DataFrame,
@@ -85,23 +86,12 @@ def plot_recurring_choices(
     return ax
 
 
-def describe_recurring_choices(result: RecurringResult | pl.DataFrame) -> str:
-    """Return one sentence on what the figure of this result shows."""
-    history = result if isinstance(result, pl.DataFrame) else result.history
-    most = history["batch_size"].mode().sort()[0]
-    share = (history["batch_size"] == most).mean()
-    missed = history.filter(pl.col("reached").not_()).height
-    return (
-        f"{history.height:,} runs in {history['recurrence'].n_unique():,} recurrences, {missed} "
-        f"missed; batch size {most:,} in {100 * float(str(share)):.0f} % of them."
-    )
-
-
 @figure(
     "regret",
     result="recurrences of simulate_recurring, with their policy",
     reading="Line: cost of all recurrences so far minus the expected cost of the best feasible "
     "batch size and power limit (oracle); flat once a policy has found it. One seed.",
+    counts=(pl.n_unique("recurrence"), "recurrence"),
 )
 def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw cumulative regret by recurrence, one line per policy.
@@ -133,20 +123,13 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     return ax
 
 
-def describe_regret(recurrences: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these recurrences shows."""
-    last = recurrences.group_by("policy", maintain_order=True).last()
-    regrets = last.select("policy", "cumulative_regret_j").rows()
-    listed = ", ".join(f"{policy} {regret_j / 1e6:,.2f} MJ" for policy, regret_j in regrets)
-    return f"{recurrences['recurrence'].n_unique()} recurrences; final regret: {listed}."
-
-
 @figure(
     "search-path",
     result="energy_to_accuracy, and the history of simulate_recurring",
     reading="Cell: batch size and power limit; the darker, the higher its cost, and so its regret, "
     "the cost above the least (star). Line: configurations of the runs in their order; dots grow "
     "with the number of runs.",
+    counts=(pl.count("tta_s"), "configuration"),
 )
 def plot_search_path(
     energy: pl.DataFrame, /, *, history: pl.DataFrame, ax: Axes | None = None
@@ -192,20 +175,12 @@ def plot_search_path(
     return ax
 
 
-def describe_search_path(energy: pl.DataFrame) -> str:
-    """Return one sentence on the map."""
-    least = energy.sort("cost_j").row(0, named=True)
-    return (
-        f"{energy.height:,} configurations; the least cost is at batch size "
-        f"{least['batch_size']:,} and {least['power_limit_w']:g} W."
-    )
-
-
 @figure(
     "energy-optima",
     result="energy_to_accuracy, and eta_sweep",
     reading="As energy-front. Star: configuration of least cost at a weight of energy eta; its "
     "label has the range of eta from 0 (time alone) to 1 (energy alone).",
+    counts=(pl.count("tta_s"), "configuration"),
 )
 def plot_energy_optima(
     energy: pl.DataFrame, /, *, optima: pl.DataFrame, ax: Axes | None = None
@@ -241,11 +216,6 @@ def plot_energy_optima(
     return ax
 
 
-def describe_energy_optima(energy: pl.DataFrame) -> str:
-    """Return one sentence on the front."""
-    return f"{energy['on_front'].sum()} of {energy.height:,} configurations are on the front."
-
-
 _HEADINGS: Final = {"beta": "Stop at beta times the least cost", "part left out": "Part left out"}
 
 
@@ -254,6 +224,7 @@ _HEADINGS: Final = {"beta": "Stop at beta times the least cost", "part left out"
     result="policy_variants",
     reading="Dot: geometric mean over data sets of the energy relative to the policy (beta and "
     "parts) or to the default (GPU). Line: range over seeds. Dashed line: 1, no difference.",
+    counts=(pl.count("energy"), "variant"),
 )
 def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the relative energy of the variants of a policy, one row per variant.
@@ -293,16 +264,6 @@ def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -
     return ax
 
 
-def describe_policy_variants(variants: pl.DataFrame) -> str:
-    """Return one sentence on the variants shown."""
-    table = variants.drop_nulls("energy").sort("energy")
-    least, most = table.row(0, named=True), table.row(-1, named=True)
-    return (
-        f"{table.height} variants: {least['variant']} {least['energy']:.3f} (least) to "
-        f"{most['variant']} {most['energy']:.3f} (most)."
-    )
-
-
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 _WIDE: Final = 0.64
 """Fraction of a row over which its GPUs are placed."""
@@ -313,6 +274,7 @@ _WIDE: Final = 0.64
     result="energy saved, such as summarize_recurring",
     reading="Mark: energy (or time) saved relative to the default; line: 95 % interval, often "
     "shorter than the mark. Left of 0: more is used.",
+    counts=(pl.n_unique("dataset"), "data set"),
 )
 def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the energy or time saved, one row per data set and one mark per GPU.
@@ -359,16 +321,6 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.set_xlabel(measure.replace("_", " ").capitalize())
     legend_above(ax, ncols=4, handletextpad=0.2)
     return ax
-
-
-def describe_energy_saved(summary: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these savings shows."""
-    measure = _saved_column(summary)
-    table = summary.drop_nulls(measure)
-    return (
-        f"{table['dataset'].n_unique()} data sets on {table['gpu'].n_unique()} GPUs: "
-        f"{100 * min(table[measure]):.1f} % to {100 * max(table[measure]):.1f} %."
-    )
 
 
 def _saved_column(summary: pl.DataFrame) -> str:

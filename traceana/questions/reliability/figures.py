@@ -13,7 +13,6 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.questions.reliability.tables import ReliabilityResult
-from traceana.tables.formatting import plural
 
 _DAY_S: Final = 86_400
 
@@ -24,6 +23,7 @@ _DAY_S: Final = 86_400
     reading="Bar: faults that begin in a period over machines and days; line: its 95 % interval, "
     "scaled by the dispersion over machines, unless it is far wider; dashed: mean of the whole "
     "window.",
+    counts=(pl.sum("n"), "fault"),
 )
 def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = None) -> Axes:
     """Draw the faults per 1,000 node-days by period.
@@ -56,16 +56,11 @@ def plot_faults_over_time(result: ReliabilityResult, /, *, ax: Axes | None = Non
     return ax
 
 
-def describe_faults_over_time(result: ReliabilityResult) -> str:
-    """Return one sentence on the periods for the caption."""
-    n = result.overall["n"].item()
-    return f"{plural(n, 'fault')} in {plural(result.periods.height, 'period')}."
-
-
 @figure(
     "machines-down",
     result="machine_reliability",
     reading="Line: machines with at least one fault at a time.",
+    counts=(pl.sum("n"), "fault"),
 )
 def plot_machines_down(result: ReliabilityResult, /, *, ax: Axes | None = None) -> Axes:
     """Draw the number of machines that are down over time.
@@ -91,19 +86,13 @@ def plot_machines_down(result: ReliabilityResult, /, *, ax: Axes | None = None) 
     return ax
 
 
-def describe_machines_down(result: ReliabilityResult) -> str:
-    """Return one sentence on the machines for the caption."""
-    total = plural(result.total_machines, "machine")
-    most = "" if result.concurrent is None else f"; at most {result.concurrent['max'].item()} down"
-    return f"{total}{most}."
-
-
 @figure(
     "faults-per-machine",
     result="machine_reliability",
     reading="Points: machines with at least so many faults; lines: expectation if all machines had "
     "the same rate (Poisson), and if their rates differ (negative binomial). Points far above "
     "the Poisson line are machines that fail again and again.",
+    counts=(pl.sum("n"), "fault"),
 )
 def plot_faults_per_machine(result: ReliabilityResult, /, *, ax: Axes | None = None) -> Axes:
     """Draw the number of machines by their number of faults, against chance.
@@ -128,9 +117,3 @@ def plot_faults_per_machine(result: ReliabilityResult, /, *, ax: Axes | None = N
     ax.set(xlabel="Faults (at least)", ylabel="Machines", title="Faults per machine")
     ax.legend()
     return ax
-
-
-def describe_faults_per_machine(result: ReliabilityResult) -> str:
-    """Return one sentence on the machines for the caption."""
-    n, failed = result.overall.select("n", "machines_failed").row(0)
-    return f"{plural(n, 'fault')} of {plural(failed, 'machine')} among {result.total_machines:,}."

@@ -42,6 +42,7 @@ _DRAWN: Final = 4
     reading="Black: empirical distribution of the values; gray band: pointwise 95 % confidence "
     "interval of its quantiles, values treated as independent (narrower than the line for many "
     "values); colored: fitted families, above the bound of the fit if there is one.",
+    counts=(pl.first("n"), "value"),
 )
 def plot_distribution_fit(
     result: DistributionFits,
@@ -118,12 +119,6 @@ def draw_distribution_fit(result: DistributionFits, *, unit: str = "s") -> Figur
             ax = figure.add_subplot(1, len(panels), place)
             plot_distribution_fit(result, ax=ax, panel=panel, unit=unit)
         return figure
-
-
-def describe_distribution_fit(result: DistributionFits) -> str:
-    """Return one sentence on the values and the families of the figure."""
-    families = ", ".join(fitted_families(result)[:_DRAWN])
-    return f"n = {result.table['n'][0]:,} values; {families}."
 
 
 def fitted_families(result: DistributionFits, /) -> list[str]:
@@ -331,6 +326,7 @@ _KINDS: Final = ("ecdf", "histogram")
     result="[stage, runtime_ratio]",
     reading="Runtime over the mean runtime: of its group before mapping, of all jobs with its data "
     "set after. The axis is logarithmic; 1 is the mean.",
+    counts=(pl.count("runtime_ratio"), "ratio"),
 )
 def plot_ratio_distribution(
     ratios: pl.DataFrame, /, *, ax: Axes | None = None, kind: str = "ecdf"
@@ -382,12 +378,3 @@ def plot_ratio_distribution(
     ax.set_ylabel("Fraction of jobs" + (" per bin" if kind == "histogram" else ""))
     legend_above(ax)
     return ax
-
-
-def describe_ratio_distribution(ratios: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these ratios shows."""
-    parts = ratios.group_by("stage", maintain_order=True).agg(
-        n=pl.len(), median=pl.col("runtime_ratio").median()
-    )
-    texts = (f"{stage} {median:.2f} (n = {n:,})" for stage, n, median in parts.iter_rows())
-    return f"Median ratio: {'; '.join(texts)}."

@@ -31,6 +31,7 @@ _MARKERS: Final = ("o", "s", "^", "D", "v", "P")
     result="simulate_schedule(...).groups of several policies",
     reading="Bar or mark: fraction of the jobs of a group that ended by their deadline under a "
     "policy.",
+    counts=(pl.n_unique("group"), "group"),
 )
 def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the fraction of deadlines met, one bar per group and policy, or a mark for many groups.
@@ -81,19 +82,6 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
         ax.xaxis.set_major_formatter(Percent())
         legend_above(ax, ncols=3, handletextpad=0.1)
     return ax
-
-
-def describe_deadlines_met(groups: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these fractions shows."""
-    table = groups.drop_nulls("fraction_met")
-    low, high = (100 * of for of in (pl.col("fraction_met").min(), pl.col("fraction_met").max()))
-    ends = table.group_by("policy", maintain_order=True).agg(low.alias("low"), high.alias("high"))
-    texts = (
-        f"{policy} {low:.1f} %" if low == high else f"{policy} {low:.1f} to {high:.1f} %"
-        for policy, low, high in ends.iter_rows()
-    )
-    n = table["group"].n_unique()
-    return f"Met{f' in {n} groups' if n > 1 else ''}: {', '.join(texts)}."
 
 
 _FIRST: Final = 70  # below, every policy allocates nearly all requests
@@ -173,6 +161,7 @@ def _lines(placement: pl.DataFrame, quantity: str, ax: Axes | None) -> Axes:
     "policy-lines",
     result="[policy, x, y] of schedules under several policies",
     reading="Line: one policy, mean over its rows at each value of the horizontal axis.",
+    counts=(pl.len(), "point"),
 )
 def plot_policy_lines(lines: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw a quantity of schedules against another one, one line per policy.
@@ -197,14 +186,6 @@ def plot_policy_lines(lines: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     ax.set_ylim(bottom=0)
     ax.set(xlabel=x, ylabel=y)
     return ax
-
-
-def describe_policy_lines(lines: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these lines shows."""
-    _, y = (name for name in lines.columns if name != "policy")
-    means = lines.group_by("policy", maintain_order=True).agg(pl.col(y).mean())
-    texts = (f"{policy} {mean:.3g}" for policy, mean in means.iter_rows())
-    return f"{y}, means of the points: {', '.join(texts)}."
 
 
 def _policies(lines: pl.DataFrame, x: str, y: str, ax: Axes | None) -> Axes:

@@ -40,7 +40,6 @@ from traceana.drawing.style import (
 from traceana.errors import DataError
 from traceana.questions.stragglers.figures_variation import plot_cov
 from traceana.questions.stragglers.tables import StragglerResult
-from traceana.tables.formatting import three_digits
 
 Floats = NDArray[np.float64]
 _MAX_IN_LEGEND: Final = 5
@@ -52,6 +51,7 @@ _SPELLED: Final = 2
     result="worker_samples of one job",
     reading="A horizontal line is the last reported value; a line is interrupted where its worker "
     "has no sample for more than 1.5 times its median sampling interval.",
+    counts=(pl.count("batch_time"), "sample"),
 )
 def plot_worker_times(
     samples: pl.DataFrame,
@@ -166,19 +166,6 @@ def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:
         return figure
 
 
-def describe_worker_times(samples: pl.DataFrame) -> str:
-    """Return one sentence on the samples shown."""
-    clock, _ = find_clock(samples)
-    times, values = samples[clock].to_numpy(), samples["batch_time"].drop_nulls().to_numpy()
-    unit = " s" if clock == "time_s" else ""
-    at = "" if unit else f"{clock} "
-    return (
-        f"{samples['worker_id'].n_unique()} workers, {samples.height:,} samples from "
-        f"{at}{times.min():,.0f}{unit} to {at}{times.max():,.0f}{unit}, "
-        f"values from {three_digits(values.min())} to {three_digits(values.max())}."
-    )
-
-
 def _find_gaps(times: Floats) -> tuple[NDArray[np.int64], Floats, float]:
     """Return the places after gaps, the ends of what precedes them, and the usual step."""
     steps = np.diff(times)
@@ -210,6 +197,7 @@ _RASTER_DPI: Final = 400
     "slower, blue is faster; values beyond the color scale have the color of its end. Gray: no "
     "sample, or no peer has one. Outlined: straggler episodes. At the right: the worker's level, "
     "the median over the job divided by its peers'; bold: persistent straggler.",
+    counts=(pl.count("is_slow"), "worker"),
 )
 def plot_straggler_map(
     result: StragglerResult, /, *, ax: Axes | None = None, job: object = None, time: str = "time_s"
@@ -284,15 +272,6 @@ def plot_straggler_map(
     return ax
 
 
-def describe_straggler_map(result: StragglerResult) -> str:
-    """Return one sentence on the ratios shown."""
-    ratios = result.ratios["ratio_to_peers"].drop_nulls().to_numpy()
-    return (
-        f"{result.levels.height} workers, {len(ratios):,} ratios from {three_digits(ratios.min())} "
-        f"to {three_digits(ratios.max())}."
-    )
-
-
 def _lay_out(ratios: pl.DataFrame, workers: list[str]) -> tuple[Floats, Floats]:
     """Return the edges of the columns in time, and ratios by (worker, column), NaN if missing."""
     wide = ratios.pivot("worker_id", index="time_s", values="ratio_to_peers").sort("time_s")
@@ -334,6 +313,7 @@ _MOST_COLORED: Final = 5
     reading="Top: mini-batch time of each worker; the slowest stragglers are colored, others "
     "gray. Middle: CoV across the workers. Bottom: each worker's time divided by the median of the "
     "others' (red: slower; outlined: straggler episode; bold level: persistent straggler).",
+    counts=(pl.count("is_slow"), "worker"),
 )
 def plot_straggler_overview(
     result: StragglerResult,
@@ -398,6 +378,3 @@ def plot_straggler_overview(
     top.set_ylabel(f"Time ({unit})")
     ax.set_xlim(limits)
     return ax
-
-
-describe_straggler_overview = describe_straggler_map

@@ -26,7 +26,7 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import check_groups, color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.questions.stragglers.tables import AttributeResult
-from traceana.tables.formatting import plural, share, three_digits
+from traceana.tables.formatting import share, three_digits
 
 _MOST_NAMED: Final = 7  # number of colors; more jobs are drawn gray and without names
 _MOST_STEPS: Final = 101
@@ -113,6 +113,7 @@ def describe_cov(cov: pl.DataFrame) -> str:
     result="iteration_cov",
     reading="Empirical distribution function: fraction of a job's time steps with a CoV of at most "
     "x. Time steps without a CoV are excluded.",
+    counts=(pl.count("cov"), "CoV"),
 )
 def plot_cov_ecdf(
     cov: pl.DataFrame,
@@ -174,14 +175,6 @@ def plot_cov_ecdf(
     return ax
 
 
-def describe_cov_ecdf(cov: pl.DataFrame) -> str:
-    """Return one sentence on the CoVs shown."""
-    covs = cov["cov"].drop_nulls().to_numpy()
-    jobs = plural(cov["job_id"].n_unique(), "job")
-    median, largest = (three_digits(value) for value in (np.median(covs), covs.max()))
-    return f"{len(covs):,} CoVs of {jobs}, median {median}, maximum {largest}."
-
-
 def _draw_gray(ax: Axes, cov: pl.DataFrame, /, *, label: str) -> None:
     look = {"color": shade(ax, 0.45), "linewidth": 0.4, "linestyle": "-"}
     for _, of_job in cov.group_by("job_id", maintain_order=True):
@@ -201,6 +194,7 @@ def _draw_ecdf(ax: Axes, values: pl.Series, **look: object) -> None:
     result="worker_samples",
     reading="Empirical distribution function: fraction of a job's samples, of all its workers, "
     "with a mini-batch time of at most x.",
+    counts=(pl.count("batch_time"), "sample"),
 )
 def plot_batch_time_ecdf(
     samples: pl.DataFrame, /, *, ax: Axes | None = None, unit: str = "s"
@@ -239,16 +233,6 @@ def plot_batch_time_ecdf(
     format_axis(ax.xaxis)
     ax.yaxis.set_major_formatter(Percent())
     return ax
-
-
-def describe_batch_time_ecdf(samples: pl.DataFrame) -> str:
-    """Return one sentence on the samples shown."""
-    table = samples.drop_nulls("batch_time")
-    medians = table.group_by("job_id").agg(pl.col("batch_time").median())["batch_time"].to_numpy()
-    return (
-        f"{table.height:,} samples of {len(medians):,} jobs, with medians from "
-        f"{three_digits(medians.min())} to {three_digits(medians.max())}."
-    )
 
 
 @figure(

@@ -11,7 +11,6 @@ from traceana.drawing.labels import Percent, as_dates, place_legend, use_dates
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import plain
 
 _DAY_S: Final = 86_400
 _UNITS_S: Final = {"d": _DAY_S, "h": 3600, "min": 60, "s": 1}
@@ -43,6 +42,7 @@ _NAMES: Final = {
     reading="Step: value of a period. Use is by overlap with the period; a job counts where it is "
     "submitted, its wait where it starts, its runtime and status where it ends. "
     "Without value: few jobs.",
+    counts=(pl.sum("jobs"), "job"),
 )
 def plot_trends(
     trends: pl.DataFrame,
@@ -112,6 +112,7 @@ def _step(
     result="cluster_utilization",
     reading="Step: fraction of the GPUs of the cluster, or of a type, allocated in a period; "
     "dotted: allocated or down.",
+    counts=(pl.first("gpus"), "GPU"),
 )
 def plot_cluster_utilization(
     utilization: pl.DataFrame, /, *, ax: Axes | None = None, timezone: str | None = None
@@ -150,15 +151,3 @@ def plot_cluster_utilization(
     if len(types) > 1:
         place_legend(ax)
     return ax
-
-
-def describe_cluster_utilization(utilization: pl.DataFrame) -> str:
-    """Return one sentence on the GPUs for the caption."""
-    row = utilization.row(0, named=True)
-    return f"{plain(row['gpus'])} GPUs; {100 * (row['allocated'] or 0):.0f} % allocated."
-
-
-def describe_trends(trends: pl.DataFrame) -> str:
-    """Return one sentence on the periods for the caption."""
-    first, last = trends["period"][0], trends["period"][-1]
-    return f"{trends.height} periods from {first} to {last}; {trends['jobs'].sum():,} jobs."

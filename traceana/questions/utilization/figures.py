@@ -16,6 +16,7 @@ from traceana.errors import DataError
     result="allocation_rate",
     reading="Line: GPUs that running tasks requested over the GPUs of the machines, averaged over "
     "each time bin. Tasks with lost times are missing, so the rate is too low.",
+    counts=(pl.n_unique("bin_start_s"), "time bin"),
 )
 def plot_allocation_rate(
     allocation: pl.DataFrame, /, *, ax: Axes | None = None, heading: str = ""
@@ -48,11 +49,3 @@ def plot_allocation_rate(
     if ax.get_legend_handles_labels()[1]:
         ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return ax
-
-
-def describe_allocation_rate(allocation: pl.DataFrame) -> str:
-    """Return a sentence on the bins for the caption."""
-    keys = allocation.columns[: allocation.columns.index("bin_start_s")]
-    bins = allocation["bin_start_s"].n_unique()
-    groups = f"{allocation.select(keys).n_unique()} groups, " if keys else ""
-    return f"{groups}{bins:,} time bins, maximum {100 * max(allocation['allocation_rate']):.0f} %."

@@ -20,7 +20,7 @@ from traceana.drawing.labels import (
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, palette, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import duration, hours, listed, percent, three_digits
+from traceana.tables.formatting import duration, hours, listed
 
 _VISIBLE: Final = 0.01
 """Fraction of the time axis that is wide enough to be shaded."""
@@ -34,6 +34,7 @@ _FAR: Final = 3
     result="arrival_rhythm",
     reading="Bar: arrivals per hour of observed time; dashed line: mean over all of it. Of "
     "several traces: lines, as multiples of each trace's mean.",
+    counts=(pl.sum("jobs"), "job"),
 )
 def plot_arrivals(
     rhythm: pl.DataFrame, /, *, ax: Axes | None = None, clock: str | None = None
@@ -94,25 +95,6 @@ def _slot(rhythm: pl.DataFrame) -> str:
         if slot in rhythm.columns:
             return slot
     raise DataError("plot_arrivals draws arrival_rhythm: column hour or weekday is missing")
-
-
-def describe_arrivals(rhythm: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of these arrivals shows."""
-    slot = _slot(rhythm)
-    lines = [line for _, line in split_lines(rhythm, slot)]
-    days = listed(f"{sum(line['observed_h']) / 24:,.1f}" for line in lines)
-    jobs = listed(f"{sum(line['jobs']):,.0f}" for line in lines)
-    text = f"{jobs} jobs over {days} days"
-    rates = [line.drop_nulls("jobs_per_h").sort("jobs_per_h", slot) for line in lines]
-    if any(line.height < 2 for line in rates):
-        return f"{text}."
-    if len(lines) == 1:
-        low, high = rates[0]["jobs_per_h"][0], rates[0]["jobs_per_h"][-1]
-        text += f"; {three_digits(low)} to {three_digits(high)} jobs per hour"
-    if slot == "weekday":
-        return f"{text}; busiest {listed(_WEEKDAYS[line[slot][-1] - 1] for line in rates)}."
-    times = (line["jobs_per_h"][-1] * sum(line["observed_h"]) / sum(line["jobs"]) for line in rates)
-    return f"{text}; the largest of 24 rates is {listed(map(three_digits, times))} times the mean."
 
 
 @figure(
@@ -330,12 +312,3 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ax.set(ylabel="Fraction of GPU-hours", title="Concentration of GPU-hours")
     place_legend(ax)
     return ax
-
-
-def describe_concentration(curve: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of this curve shows."""
-    keys = curve.columns[: curve.columns.index("fraction_of_jobs")]
-    lower = curve.filter(pl.col("fraction_of_jobs") <= 0.5)
-    halves = lower.group_by(keys, maintain_order=True).last() if keys else lower.tail(1)
-    shares = listed(map(percent, halves["fraction_of_gpu_hours"]))
-    return f"The smaller half of the GPU jobs uses {shares} of the GPU-hours."
