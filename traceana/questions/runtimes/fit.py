@@ -23,7 +23,6 @@ from traceana.questions.runtimes.distributions import (
     tail_index,
 )
 from traceana.questions.runtimes.tables import (
-    BestFamilies,
     DistributionFits,
     FamilyComparisons,
     FamilyParameters,
@@ -422,16 +421,14 @@ class RuntimeDistributions:
     sensitivity: pl.DataFrame | None = None
     """Estimates with truncation and censoring, ignoring both, and without these rows; None if no
     row is truncated or censored."""
-    groups: pl.DataFrame | None = None
-    """Best family of each group; None without two groups."""
 
 
 def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
     """Fit distributions to the runtimes of a trace, and compare its groups."""
     cohort = form_cohort(trace)
     table = trace.manifest.tables["tasks" if cohort.from_tasks else "jobs"]
-    columns = ("duration_s", "entry_s", "observed", cohort.by, *cohort.unit_columns)
-    timed = cohort.rows.select({*filter(None, columns)}).drop_nulls("duration_s")
+    columns = {"duration_s", "entry_s", "observed", *cohort.unit_columns}
+    timed = cohort.rows.select(columns).drop_nulls("duration_s")
     positive = rows = timed.filter(pl.col("duration_s") > 0)
     if rows.height > MOST_ROWS:
         rows = rows.sample(MOST_ROWS, seed=SEED)
@@ -451,14 +448,13 @@ def analyze_runtime_distributions(trace: Trace, /) -> RuntimeDistributions:
         pvalue = _fit(rows, truncated, cluster=unit, **of_best).table["ks_pvalue"].item()
     n = len(runtimes)
     largest = sorted({k for k in (int(n**0.5), n // 50, n // 20, n // 10) if 1 <= k < n})
-    groups = None if cohort.by is None else _best_families(rows, cohort.by, bound, cohort.cluster)
 
     def tails(rows: pl.DataFrame, cluster: str | None) -> pl.DataFrame:
         options = _seen(rows) | {"cluster": _codes(rows, cluster)}
         return tail_index(runtimes, k=largest or None, **options)
 
     tail = cohort.over_units(tails, rows)
-    return RuntimeDistributions(*counts, fits, pvalue, tail, _sensitivity(rows, truncated), groups)
+    return RuntimeDistributions(*counts, fits, pvalue, tail, _sensitivity(rows, truncated))
 
 
 def _seen(rows: pl.DataFrame) -> dict[str, Any]:
@@ -524,23 +520,3 @@ def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | No
         row["tail_index"] = tail["tail_index"].item()
         treatments.append(row)
     return declared(pl.DataFrame(treatments), RuntimeSensitivity)
-
-
-def _best_families(
-    rows: pl.DataFrame, by: str, bound: float | None, unit: str | None
-) -> pl.DataFrame | None:
-    """Return the best and the second family of each group; None if there are not several."""
-    grouped = rows.filter(pl.col(by).is_not_null()).sort(by)
-    if grouped[by].n_unique() < 2:
-        return None
-    best = []
-    for (group,), of_group in grouped.group_by(by, maintain_order=True):
-        fits = _fit(of_group, bound, cluster=_codes(of_group, unit))
-        first, second = fits.table.head(2).rows(named=True)
-        against = fits.comparisons.filter(family=second["family"])["pvalue_adjusted"]
-        row = {by: group, "n": of_group.height, "best": fits.best, "delta": second["delta"]}
-        row["ks_statistic"] = first["ks_statistic"]
-        row["second"] = None if second["bic"] is None else second["family"]
-        row["pvalue_adjusted"] = against.item() if len(against) else None
-        best.append(row | {"note": first["note"] if fits.best is None else None})
-    return declared(pl.DataFrame(best, infer_schema_length=None), BestFamilies, by=(by,))

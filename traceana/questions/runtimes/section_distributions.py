@@ -31,7 +31,6 @@ from traceana.questions.runtimes.fit import (
     median_above,
 )
 from traceana.questions.runtimes.tables import (
-    BestFamilies,
     DistributionFits,
     FamilyRanking,
     RuntimeOverview,
@@ -197,16 +196,6 @@ def _details(cohort: Cohort, found: RuntimeDistributions) -> Iterator[Block]:
             "estimate; ignoring truncation and censoring is biased, and dropping the rows biases "
             f"low. Mean: not estimable with truncated or censored rows. {cohort.title}",
             null={"mean_s": "not estimable"},
-        )
-    if found.groups is not None and cohort.by is not None:
-        heading = in_sentence(key_heading(cohort.by))
-        bound = ", with the left-truncation bound of all runtimes" if found.bound else ""
-        yield result_table(
-            found.groups,
-            BestFamilies,
-            null={"best": "none", "second": "none"},
-            caption=f"Best family by {heading}{bound}. Adjusted p: Vuong's test of the best "
-            f"against the second, over the families of the row. {cohort.title}",
         )
 
 

@@ -110,18 +110,6 @@ class FamilyRanking(FittedFamilies):
     pvalue_adjusted = p_value("Adjusted p", "of the comparison with the best")
 
 
-class BestFamilies(ResultTable):
-    """Best family of each group."""
-
-    n = count("n", "values")
-    best = text("Best by BIC", "family with the smallest BIC")
-    ks_statistic = ratio("KS distance", "of the best family")
-    second = text("Second", "family with the next BIC")
-    delta = number("Delta BIC", "BIC of the second minus BIC of the best")
-    pvalue_adjusted = p_value("Adjusted p", "of the best against the second")
-    note = text("Note", "why a value is null")
-
-
 class EmpiricalDistribution(ResultTable):
     """Quantiles of a column by group."""
 
