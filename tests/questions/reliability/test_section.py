@@ -55,22 +55,8 @@ def test_the_page_states_rate_offender_and_time_to_failure(store: Path, tmp_path
         "1 machine fails more often than chance explains, with number of faults: worst (12)" in page
     )
     assert "A job on all 60 machines would fail every" in page
-    assert "began within 1 h" not in page
     table = next(line for line in page.splitlines() if line.startswith("| **all**"))
     assert "**52**" in table
-
-
-def test_faults_within_one_hour_are_an_alert(tmp_path: Path) -> None:
-    rng = np.random.default_rng(8)
-    start = [*rng.uniform(0, 90 * DAY, 30), *(50 * DAY + rng.uniform(0, 600, 15))]
-    names = [f"m{i}" for i in rng.permutation(60)[:45]]
-    log = pl.DataFrame({"machine_id": names, "start_s": start, "class": "power"})
-    log = log.with_columns(end_s=pl.col("start_s") + DAY)
-    traceana.add_table(log, trace="mine", table="faults", store=tmp_path / "s", mapping=MAPPING)
-    traceana.build_report(tmp_path / "s", out=tmp_path / "r", only="reliability")
-    page = (tmp_path / "r" / "index.md").read_text()
-    alert = next(line for line in page.splitlines() if "began within 1 h" in line)
-    assert alert.startswith("- 15 of 45 faults began within 1 h, from 50 d ([more]")
 
 
 def test_the_command_prints_text_and_json(store: Path) -> None:
@@ -200,30 +186,6 @@ def test_a_machine_that_one_null_log_in_twenty_has_is_no_alert(
     assert f"worst ({worst})" in found
     assert isinstance(found, Finding)
     assert bool(found.alert) == is_alert
-
-
-def test_the_faults_of_an_outage_are_no_second_alert(tmp_path: Path) -> None:
-    """20 nodes run jobs all the time, but in a day and a half from hour 731 on, when all fail."""
-    hours = [hour for hour in range(1440) if not 731 <= hour < 767]
-    jobs = pl.DataFrame({"hour": hours}).join(pl.DataFrame({"node": range(20)}), how="cross")
-    jobs = jobs.select(
-        job_id=pl.format("{}-{}", "hour", "node"),
-        user=pl.format("u{}", pl.col("node") % 7),
-        submit_s=pl.col("hour") * 3600.0,
-        start_s=pl.col("hour") * 3600.0,
-        runtime_s=pl.lit(3590.0),
-        end_s=pl.col("hour") * 3600.0 + 3590,
-        end_reason=pl.when(pl.col("hour") == 730).then(pl.lit("NODE_FAIL")).otherwise(pl.lit("OK")),
-        status=pl.when(pl.col("hour") == 730).then(pl.lit("failed")).otherwise(pl.lit("completed")),
-        NodeList=pl.format("n{}", "node"),
-    )
-    columns = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != "NodeList")
-    mapping = f'[trace]\nkeep = ["NodeList"]\n[jobs]\n{columns}'
-    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
-    trace = traceana.open_store(tmp_path).trace("mine")
-    found = [one for one in section.build([trace]).findings if "began within 1 h" in one]
-    assert [str(one).partition("; ")[2] for one in found] == ["an outage begins then."]
-    assert not [one for one in found if isinstance(one, Finding) and (one.alert or one.may_lead)]
 
 
 def test_a_class_of_faults_that_rises_is_an_alert_and_a_constant_one_is_not(tmp_path: Path) -> None:

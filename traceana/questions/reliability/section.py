@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import numpy as np
 import polars as pl
 
 from traceana.page.blocks import Block, Content, Gallery, Table, drawing, join_parts, result_table
@@ -14,7 +13,6 @@ from traceana.page.section import Section
 from traceana.questions.reliability.jobs import (
     NEEDS,
     fault_trends,
-    faults_of,
     group_column,
     is_known,
     job_failures_of,
@@ -28,11 +26,8 @@ from traceana.questions.reliability.tables import (
     MachineReliability,
     ReliabilityResult,
 )
-from traceana.questions.trends.capacity import trends_of
-from traceana.stats.intervals import negative_binomial_tail
 from traceana.store import Trace
 from traceana.tables.formatting import (
-    clock,
     duration,
     duration_range,
     listed,
@@ -54,11 +49,6 @@ _LIMITATIONS: Final = (
     "All machines count as in service during the whole window. The time to failure of a job "
     "assumes that it restarts at once on machines that are up."
 )
-_HOUR_S: Final = 3600
-_TOGETHER: Final = 0.25
-"""Fraction of all faults within an hour from which the hour is named."""
-_FEWEST_TOGETHER: Final = 5
-_ALPHA: Final = 0.01
 _FIGURES: Final = {
     "faults-over-time": "Faults over time",
     "faults-per-machine": "Machines by number of faults",
@@ -108,42 +98,12 @@ def _trace(trace: Trace) -> Content:
         if frame is not None:
             blocks.append(result_table(frame, table, caption=f"{what}. {title}", headings=machine))
     findings = (
-        _together(trace, result.window_s),
         _rate(result),
         _offenders(result),
         *_trends(trace, by, result.window_s),
         _job(jobs.intervals, total),
     )
     return Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS).of(title)
-
-
-def _together(trace: Trace, window_s: tuple[float, float]) -> Finding | None:
-    """Name the hour in which the most machines fail, if independent faults are not so many."""
-    starts = faults_of(trace).select("start_s").collect()["start_s"].drop_nulls().sort().to_numpy()
-    within = np.searchsorted(starts, starts + _HOUR_S, side="right") - np.arange(len(starts))
-    if not len(within) or within.max() < _TOGETHER * len(starts):
-        return None
-    n, first = int(within.max()), float(starts[within.argmax()])
-    rate = len(starts) * _HOUR_S / (window_s[1] - window_s[0])
-    # of the hours that begin with a fault
-    chance = len(starts) * negative_binomial_tail([n - 1], rate, 0.0)[0]
-    if n < _FEWEST_TOGETHER or chance >= _ALPHA:
-        return None
-    what = f"{n:,} of {plural(len(starts), 'fault')} began within 1 h, from {clock(first)}"
-    within_hour = pl.col("start_s").is_between(first - _HOUR_S, first + 2 * _HOUR_S)
-    is_outage = trace.has("jobs", ("start_s",)) and (
-        trace.once(trends_of).outages.filter(within_hour).height > 0
-    )
-    then = "; an outage begins then" if is_outage else ""  # which has an alert
-    return Finding(
-        f"{what} (mean: {three_digits(rate)} an hour){then}.",
-        effect=n / len(starts),
-        n=len(starts),
-        cost_jobs=n,
-        heading=what,
-        alert="" if is_outage else what,
-        is_description=is_outage,
-    )
 
 
 def _rates(result: ReliabilityResult, by: str, title: str) -> Table:

@@ -148,7 +148,6 @@ def _findings(consumers: Consumers, trace: Trace) -> list[Finding]:
         _top(consumers),
         _slow_queue(consumers),
         _waits(consumers, trace),
-        *_memory(consumers),
     )
     findings = [*_idle(consumers), *_wasted(consumers), *filter(None, parts)]
     if not findings:
@@ -190,35 +189,6 @@ def _idle(consumers: Consumers) -> Iterator[Finding]:
     text = f"{heading}; {hours_text(idle)} of {hours_text(total)} GPU-hours with recorded "
     text += "utilization were idle."
     yield Finding(text, effect=use, n=consumers.whole["jobs"], cost_gpu_h=idle, heading=heading)
-
-
-def _memory(consumers: Consumers) -> Iterator[Finding]:
-    """Name the accounts, else users, that use little of much memory, the most unused first."""
-    whole = consumers.whole
-    if not whole["unused_gib_hours"]:
-        return
-    for name in ("account", "user"):
-        groups = consumers.groups.get(name)
-        if groups is None:
-            continue
-        low = (pl.col("memory_used") < _IDLE) & (pl.col("jobs") >= FEWEST_WAITS)
-        much = pl.col("unused_gib_hours") >= _NEGLIGIBLE * whole["unused_gib_hours"]
-        rows = groups.drop_nulls(name).filter(low, much)
-        for row in rows.sort("unused_gib_hours", descending=True).head(_NAMED).rows(named=True):
-            use, hours = percent(row["memory_used"]), hours_text(row["unused_gib_hours"])
-            of_all = row["unused_gib_hours"] / whole["unused_gib_hours"]
-            text = f"{name} {row[name]} used {use} of the memory that it requested"
-            alert = f"unused memory: {text}, {share(of_all)} of all unused"
-            yield Finding(
-                f"{text}; {hours} GiB-hours were unused, {share(of_all)} of all unused.",
-                effect=row["memory_used"],
-                n=row["jobs"],
-                cost_jobs=row["jobs"] * (1 - row["memory_used"]),
-                alert=alert if of_all >= _COSTLY else "",
-                heading=text,
-            )
-        if rows.height:
-            return
 
 
 def _wasted(consumers: Consumers) -> Iterator[Finding]:
