@@ -23,7 +23,7 @@ def test_the_section_names_users_and_jobs(tmp_path: Path) -> None:
     assert "75 % of 2.0 sampled GPU-hours were idle" in page
     assert "eva had the most idle GPU-hours, 0.5 of 1.0" in page
     assert "| eva | 1 | 120 | 0 | 0 | 1.0 | 0.5 | 50.0 % | 40.0 % |" in page
-    assert "| no job, or several | 1 | 120 |" in page
+    assert "| no job, or not known | 1 | 120 |" in page
 
 
 def test_without_users_the_idle_job_is_an_alert(tmp_path: Path) -> None:

@@ -75,6 +75,24 @@ def test_several_jobs_on_a_machine_are_not_guessed_but_an_own_id_counts() -> Non
     assert found["gpu_hours"].item() == pytest.approx(2)
 
 
+def test_a_job_on_part_of_a_machine_is_not_charged_with_its_free_gpus() -> None:
+    both = pl.DataFrame({"gpu": ["0", "1"], "utilization": [0.9, 0.0]})
+    samples = pl.DataFrame({"time_s": TIMES}).join(both, how="cross")
+    samples = samples.with_columns(machine_id=pl.lit("n1"))
+    job = pl.DataFrame({"job_id": "a", "user": "eva", "start_s": 0.0, "end_s": 3600.0, "gpus": [1]})
+    part = job.with_columns(machine_id=pl.lit("n1"))
+    found = sampled_gpu_usage(samples, jobs=part)
+    assert found.select("user", "n_ambiguous").rows() == [(None, 240)]
+    for whole in (
+        part.with_columns(gpus=pl.lit(2)),
+        part.with_columns(gpus=pl.lit(4), machine_id=pl.lit("n1,n2")),
+        part.drop("gpus"),
+    ):
+        found = sampled_gpu_usage(samples, jobs=whole)
+        assert found.select("user", "n_ambiguous").rows() == [("eva", 0)]
+        assert found["fraction_idle"].item() == pytest.approx(0.5)
+
+
 @given(
     st.lists(st.tuples(st.sampled_from("mn"), st.integers(0, 9)), min_size=1, max_size=9),
     st.lists(

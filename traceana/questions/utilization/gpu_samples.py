@@ -37,8 +37,8 @@ def assign_gpu_samples(
     """Assign GPU samples to jobs by machine and time.
 
     A sample with a job_id of its own keeps it. Another is assigned if one job alone ran on its
-    machine, from its start until before its end; of several, a sample does not show which one used
-    the GPU.
+    machine, from its start until before its end, on all its sampled GPUs; otherwise, a sample does
+    not show which job used the GPU, if any.
 
     Parameters
     ----------
@@ -48,7 +48,8 @@ def assign_gpu_samples(
         first three are excluded.
     jobs
         One row per job, or per job and machine: job_id, start_s, end_s, `machine` and `by`; a null
-        end is a running job. A list of machines is separated by commas.
+        end is a running job. A list of machines is separated by commas. gpus are divided among
+        them; without it, a job has all GPUs of its machines.
     by
         Columns of jobs to add, such as user.
     machine
@@ -77,9 +78,15 @@ def assign_gpu_samples(
     refuse_clash(added, (*_KEYS, *_MEASURES, "jobs_at_once", "interval_s"))
     rows = _read_samples(samples)
     keys = ("job_id", *added, *([] if machine in added else [machine]))
-    names = open_frame(jobs, keys=keys, measures=("start_s", "end_s"), roles={"machine": machine})
+    gpus = tuple({"gpus"} & {*column_names(jobs)} - {*keys})
+    names = open_frame(
+        jobs, keys=keys, measures=("start_s", "end_s", *gpus), roles={"machine": machine}
+    )
     table = collect(names).with_columns(pl.col("job_id", machine).cast(pl.String))
-    running = _running(table.drop_nulls(["job_id", machine, "start_s"]), machine)
+    if not gpus:
+        table = table.with_columns(gpus=pl.lit(None, pl.Float64))
+    sampled = rows.group_by("machine_id").agg(sampled=pl.col("gpu").n_unique())
+    running = _running(table.drop_nulls(["job_id", machine, "start_s"]), machine, sampled)
     assigned = rows.join_asof(
         running, on="time_s", by="machine_id", strategy="backward", check_sortedness=False
     ).with_columns(
@@ -151,7 +158,7 @@ def sampled_gpu_usage(
         gpus=pl.struct("machine_id", "gpu").n_unique(),
         n=used.count(),
         n_missing=used.null_count(),
-        n_ambiguous=(pl.col("jobs_at_once") > 1).sum(),
+        n_ambiguous=((pl.col("jobs_at_once") > 0) & pl.col("job_id").is_null()).sum(),
         gpu_hours=hours.sum(),
         idle_gpu_hours=idle,
         fraction_idle=pl.when(measured > 0).then(idle / measured),
@@ -186,11 +193,12 @@ def _read_samples(samples: IntoFrame, more: tuple[str, ...] = ()) -> pl.DataFram
     ).sort("time_s", maintain_order=True)
 
 
-def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
-    """Return for each machine, from each start or end on, the jobs on it; the job if it is one."""
+def _running(jobs: pl.DataFrame, machine: str, sampled: pl.DataFrame) -> pl.DataFrame:
+    """Return for each machine, from each start or end on, the jobs; one alone if on all GPUs."""
     place, count = pl.col("place"), pl.col("jobs_at_once")
     jobs = jobs.with_row_index("place").with_columns(place.cast(pl.Int64))
-    on = jobs.select("place", "start_s", "end_s", machine_id=pl.col(machine).str.split(","))
+    machines = pl.col(machine).str.split(",")
+    on = jobs.select("place", "start_s", "end_s", machine_id=machines)
     on = on.explode("machine_id").with_columns(pl.col("machine_id").str.strip_chars())
     on = on.unique(["place", "machine_id"], maintain_order=True)
     edges = pl.concat(
@@ -203,8 +211,11 @@ def _running(jobs: pl.DataFrame, machine: str) -> pl.DataFrame:
     # places are added up: the sum of one job alone is its place
     at = at.with_columns(pl.col("place", "jobs_at_once").cum_sum().over("machine_id"))
     at = at.with_columns(pl.when(count == 1).then("place").alias("place"))
-    names = jobs.select("place", running="job_id")
+    names = jobs.select("place", running="job_id", gpus=pl.col("gpus") / machines.list.len())
     at = at.join(names, on="place", how="left", maintain_order="left")
+    at = at.join(sampled, on="machine_id", how="left", maintain_order="left")
+    is_part = pl.col("gpus") < pl.col("sampled")
+    at = at.with_columns(running=pl.when(is_part).then(None).otherwise("running"))
     return at.select("machine_id", "time_s", "jobs_at_once", "running")
 
 

@@ -364,7 +364,10 @@ def build_gpu_samples(traces: Sequence[Trace]) -> Content:
         heading = f"{trace.label}: {share(row['fraction_idle'])} of the sampled GPU-hours were idle"
         findings.append(Finding(sentence, heading=heading))
         for by in [by for by in _OWNERS if by in result][:1]:
-            findings += _idlest(trace.label, _OWNERS[by], by, result[by].drop_nulls(by).head(1))
+            known = f"{trace.label}: "
+            if row["n_ambiguous"]:
+                known += "among samples of a known job, "
+            findings += _idlest(known, _OWNERS[by], by, result[by].drop_nulls(by).head(1))
         blocks.append(
             result_table(result[""], SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
         )
@@ -372,7 +375,7 @@ def build_gpu_samples(traces: Sequence[Trace]) -> Content:
             if by in result:
                 most = f"{SHOWN_GROUPS} with the most idle GPU-hours at most"
                 caption = f"Sampled use of GPUs by {owner} ({most}). {trace.label}"
-                null = {"user": "no job, or several", "job_id": ""}
+                null = {"user": "no job, or not known", "job_id": ""}
                 each = (result[by], SampledUsage)
                 blocks.append(
                     result_table(*each, folded=by == "job_id", null=null, caption=caption)
@@ -381,8 +384,8 @@ def build_gpu_samples(traces: Sequence[Trace]) -> Content:
         tuple(findings),
         tuple(blocks),
         limitations="A GPU is idle if no kernel ran; one kernel that uses a part of it counts as "
-        "in use. A sample of a machine with several jobs at once is assigned to none of them, "
-        "unless the monitor records the job.",
+        "in use. A sample of a machine with several jobs at once, or with one on part of its "
+        "GPUs, is assigned to none, unless the monitor records the job.",
     )
 
 
@@ -390,9 +393,9 @@ def _idlest(title: str, owner: str, by: str, first: pl.DataFrame) -> Iterator[Fi
     """State whose GPUs were idle longest, as an alert where they mostly were."""
     for row in first.filter(pl.col("idle_gpu_hours") > 0).rows(named=True):
         part, held = share(row["fraction_idle"]), hours(row["gpu_hours"])
-        alert = f"{title}: {owner} {row[by]} left {part} of {held} GPU-hours idle"
+        alert = f"{title}{owner} {row[by]} left {part} of {held} GPU-hours idle"
         yield Finding(
-            f"{title}: {owner} {row[by]} had the most idle GPU-hours, "
+            f"{title}{owner} {row[by]} had the most idle GPU-hours, "
             f"{hours(row['idle_gpu_hours'])} of {held} ({part}).",
             cost_gpu_h=row["idle_gpu_hours"],
             alert=alert if row["fraction_idle"] > _MOSTLY else "",
