@@ -422,6 +422,32 @@ def test_demand_that_doubles_is_stated_with_its_interval(tmp_path: Path) -> None
     assert grown.heading.startswith("mine: the demand rises to ")
 
 
+def test_waits_that_grow_in_one_queue_are_stated_of_it_and_a_step_is_no_drift(
+    tmp_path: Path,
+) -> None:
+    jobs, rng = stationary(3, days=56, per_day=90), np.random.default_rng(3)
+    large = pl.Series(rng.random(jobs.height) < 0.3)
+    week = (jobs["submit_s"] - BEGIN_S) / (7 * DAY_S)
+    middle = pl.when(large).then(3600 * 1.25**week).otherwise(60.0)  # 25 % a week
+    waits = middle * pl.Series(np.exp(rng.normal(0, 0.5, jobs.height)))
+    since = BEGIN_S + 28 * DAY_S
+    longer = pl.when(pl.col("submit_s") >= since).then(1.4).otherwise(1.0)
+    jobs = jobs.with_columns(
+        queue=pl.when(large).then(pl.lit("large")).otherwise(pl.lit("batch")),
+        start_s=pl.col("submit_s") + waits,
+        runtime_s=pl.col("runtime_s") * longer,
+    ).with_columns(end_s=pl.col("start_s") + pl.col("runtime_s"))
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    found = [str(one) for one in build([open_store(tmp_path).trace("mine")]).findings]
+    [drift] = [one for one in found if "per week" in one]
+    match = re.search(r"in queue large rises by (\d+) % per week \(95 % CI (\d+) to (\d+)", drift)
+    assert match is not None
+    rise, low, high = map(int, match.groups())
+    assert low <= 25 <= high
+    assert rise == pytest.approx(25, abs=4)
+    assert any("median runtime of comparable jobs" in one and "longer" in one for one in found)
+
+
 def test_a_ratio_to_a_demand_near_0_is_not_stated() -> None:
     trends = pl.DataFrame({"start_s": [0.0], "end_s": [28 * 86_400.0], "gpu_hours": [100.0]})
     found: Any = SimpleNamespace(trends=trends)

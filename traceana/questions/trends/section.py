@@ -218,7 +218,12 @@ def _allocated(capacity: pl.DataFrame, source: str) -> tuple[str, str, dict[str,
 def _drifts(found: Found) -> Iterator[Finding]:
     """State the drifts that differ from none, where intervals hold their level."""
     rows = found.drift
-    clear = rows.filter(pl.col("pvalue") * rows.height < _ALPHA, pl.col("note").is_null())
+    clear = rows.filter(
+        pl.col("pvalue") * rows.height < _ALPHA,
+        pl.col("note").is_null(),
+        pl.col("measure").is_in(["wait", "demand"])  # of the others, a step is no drift
+        | ~pl.col("measure").is_in(found.changes["measure"].implode()),
+    )
     for row in clear.iter_rows(named=True):
         unit = "percentage points" if row["measure"] == "failure rate" else "%"
         verb, sign = ("rises", 100) if row["per_week"] > 0 else ("falls", -100)
@@ -228,7 +233,8 @@ def _drifts(found: Found) -> Iterator[Finding]:
         if row["measure"] == "demand":
             is_sure = row["pvalue"] * rows.height < _CERTAIN
             of_all, (times, cost) = " of its mean", _growth(found, row) if is_sure else ("", 0.0)
-        what = f"the {_WORDS[row['measure']]} {verb}"
+        of_queue = f" in queue {row['queue']}" if row["queue"] is not None else ""
+        what = f"the {_WORDS[row['measure']]}{of_queue} {verb}"
         yield Finding(
             f"{what} by {change} {unit}{of_all} per week (95 % CI {low} to {high}; "
             f"n = {row['n']:,} {'days' if row['measure'] == 'demand' else 'jobs'}){times}.",

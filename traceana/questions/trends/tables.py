@@ -76,6 +76,7 @@ class Drift(ResultTable):
     """Linear change of each measure of comparable jobs."""
 
     measure = text("Measure", "runtime, failure rate, wait or demand")
+    queue = text("Queue", "of the waits; null: all queues")
     per_week = fraction("Change per week", "ratio minus 1; of the failure rate the difference")
     ci_low, ci_high = ci("of the change, over blocks of days", display="percent")
     n = count("Jobs", "comparable jobs; of the demand, days")

@@ -112,7 +112,7 @@ class SampledUsage(ResultTable):
     gpus = count("GPUs", "distinct GPUs with a sample")
     n = count("Samples", "samples with a utilization")
     n_missing = count("Without", "samples without a utilization")
-    n_ambiguous = count("Shared", "samples of a machine with several jobs or free GPUs, which are in no job")
+    n_ambiguous = count("Shared", "samples of a machine with several jobs or free GPUs, of no job")
     gpu_hours = hours("GPU-hours", "time that the samples cover")
     idle_gpu_hours = hours("Idle", "of them, those of samples below the idle limit")
     fraction_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours with a utilization")
