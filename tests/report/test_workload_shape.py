@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from tests.report.reader import Element, number, read_page, read_table, section
+from traceana import figures
 from traceana.ingesters import add_table
 from traceana.page.blocks import Drawing, Gallery, Picture, Table, Text
 from traceana.page.section import Context
@@ -308,3 +309,26 @@ def test_what_runs_across_the_window_is_counted_and_said(tmp_path: Path) -> None
     assert "34 GPU-hours (3.40 GPUs in use on average)" in first
     assert "1 job without an end runs to the window's end" in first
     assert "1 job without a start or submission runs from the window's beginning" in first
+
+
+def test_what_one_job_or_one_second_does_not_have_is_not_shown(tmp_path: Path) -> None:
+    one = {"job_id": ["a"], "gpus": [2.0], "submit_s": [1.7e9], "start_s": [1.7e9 + 300]}
+    alone = pl.DataFrame(one | {"end_s": [1.7e9 + 900], "runtime_s": [600.0]})
+    add_table(alone, trace="one", table="jobs", store=tmp_path)
+    second = pl.concat([alone.with_columns(job_id=pl.lit(name)) for name in "abcd"])
+    add_table(second, trace="second", table="jobs", store=tmp_path)
+    for name in ("one", "second"):
+        results = describe_workload(Store(tmp_path).trace(name))
+        assert results.hours is None  # no hour was observed from first to last submission
+        assert (results.lorenz is None) == (results.concentration is None) == (name == "one")
+    content = build([Store(tmp_path).trace("one")])
+    texts = [block for block in content.blocks if isinstance(block, Text)]
+    notes = " ".join(text for block in texts for text in (*block.definitions, block.text))
+    assert "The only one of the jobs with a runtime neither started before" in notes
+    galleries = [block for block in content.all_blocks if isinstance(block, Gallery)]
+    drawings = [one for gallery in galleries for one in gallery.pictures]
+    (demand,) = [one for one in drawings if isinstance(one, Drawing) and one.figure == "gpu-demand"]
+    figure = figures.draw_figure(demand.figure, demand.result, **demand.options)
+    figure.canvas.draw()
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert len({*labels}) == len(labels)

@@ -55,6 +55,11 @@ class Observation:
             f"None of the {self.n:,} {noun} with {seen} started before the observation window or "
             f"were still running at its end ({window})."
         )
+        if self.n == 1:
+            text = (
+                f"The only one of the {noun} with {seen} neither started before the observation "
+                f"window nor was still running at its end ({window})."
+            )
         if self.n_truncated + self.n_censored:
             still = "was" if self.n_censored == 1 else "were"
             cut = (

@@ -279,6 +279,15 @@ def test_longer_waits_and_less_demand_are_stretches() -> None:
     assert found["effect"].item() == pytest.approx(-2 / 3, abs=0.12)
 
 
+def test_long_jobs_after_the_last_start_are_no_lower_demand() -> None:
+    jobs = stationary(5, days=40, per_day=200)
+    last = jobs.filter(pl.int_range(pl.len()) == pl.len() - 1)
+    end = BEGIN_S + 65 * DAY_S
+    longer = last.with_columns(end_s=end, runtime_s=end - pl.col("start_s"))
+    found = level_changes(pl.concat([jobs[:-1], longer]), timezone="UTC")
+    assert found.filter(measure="demand").is_empty()
+
+
 def test_a_regression_is_also_stated_without_a_user_of_most_jobs() -> None:
     jobs = stationary(2, days=60, per_day=200)
     most = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("svc")).otherwise("user")

@@ -373,7 +373,10 @@ def _demand(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
     if size is None or not len(hours) > 2:
         return pl.DataFrame()
     level = size.to_numpy() / np.maximum(hours, 1e-9)
-    days = pl.DataFrame({"day": np.arange(len(hours)), "level": level})[1:-1]
+    # after the last start a log may go on with long jobs alone
+    begun = reduce_frame(frame, (), last=nw.col(BEGIN).max()).item() or 0.0
+    until = min(int(np.searchsorted(periods.edges_s, begun)), len(hours) - 1)
+    days = pl.DataFrame({"day": np.arange(len(hours)), "level": level})[1:until]
     return days.select(
         "day",
         "level",

@@ -148,8 +148,10 @@ def _sizes(
     results: dict[str, Any] = {"requested": requested, "demand": _in_bins(jobs, window)}
     if "runtime_s" in there:
         without = None if since is None else concentration(since, window=window)
-        results["concentration"] = Split(concentration(jobs, window=window), without)
-        results["lorenz"] = _unless_empty(lorenz_curve(jobs, points=1001, window=window))
+        total = concentration(jobs, window=window)
+        if total["n"].item() > 1:
+            results["concentration"] = Split(total, without)
+            results["lorenz"] = _unless_empty(lorenz_curve(jobs, points=1001, window=window))
     return results
 
 
@@ -162,10 +164,11 @@ def _arrivals(
         return {}
     without = None if since is None else interarrivals(since, submit=arrived)
     since = jobs if since is None else since
+    hours = _rhythm(since, manifest, "hour", arrived)
     results = {
         "interarrivals": Split(interarrivals(jobs, submit=arrived), without),
         "of_starts": arrived == "start_s",
-        "hours": _rhythm(since, manifest, "hour", arrived),
+        "hours": hours if hours["jobs_per_h"].count() else None,
         "curve": _unless_empty(interarrival_curve(since, submit=arrived)),
     }
     if arrived == "submit_s":

@@ -228,7 +228,7 @@ def plot_gpu_demand(
         place_legend(ax)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
-    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.yaxis.set_major_formatter("{x:,.7g}")
     ax.locator_params(axis="y", nbins=4)
     use_dates(ax, timezone)
     ax.set_title("GPU demand")
