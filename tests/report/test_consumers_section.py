@@ -213,6 +213,37 @@ def test_a_type_that_fails_more_is_an_alert_beside_one_that_fails_less() -> None
     [ends] = re.findall(r"odds ratio [\d.]+, 95 % CI ([\d.]+) to ([\d.]+)", str(found[0]))
     low, high = map(float, ends)
     assert low < 0.2 / 0.8 / (0.1 / 0.9) < high
+    assert "scheduler" not in found[0]  # the log has no end reasons
+
+
+def test_a_type_with_one_bad_node_is_innocent(tmp_path: Path) -> None:
+    draw, n = np.random.default_rng(4), 8000
+    node = draw.integers(1, 25, n)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(n)],
+            "user": [f"u{one}" for one in draw.integers(0, 30, n)],
+            "node": [f"n{one:02}" for one in node],
+            "gpu_type": np.where(node <= 12, "a100", "h100"),
+            "gpus": 1,
+            "submit_s": np.sort(draw.uniform(0, 60 * 86_400, n)),
+            "runtime_s": 600.0,
+            "status": np.where(
+                draw.random(n) < np.where(node == 7, 0.6, 0.12), "failed", "completed"
+            ),
+        }
+    ).with_columns(start_s=pl.col("submit_s"))
+    lines = [f'{name} = "{name}"' for name in jobs.columns if name != "node"]
+    mapping = "\n".join(['[trace]\nkeep = ["node"]\n[jobs]', *lines])
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
+    trace = open_store(tmp_path).trace("mine")
+    [found] = [one for one in section_consumers.build([trace]).findings if "as often as on" in one]
+    assert isinstance(found, Finding)
+    assert not found.alert
+    assert "without the jobs on 1 bad node the difference is not significant" in found
+    model = " ".join(map(str, section_model.build([trace]).findings))
+    assert "the odds of failure of jobs with GPU type" not in model
+    assert "without the jobs on 1 node of many failures" in model
 
 
 def test_no_test_is_inconclusive_beside_odds_that_are_certain() -> None:

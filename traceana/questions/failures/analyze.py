@@ -31,7 +31,7 @@ from traceana.questions.failures.curves import incidence_and_survival, kaplan_me
 from traceana.questions.failures.events import Columns
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
-from traceana.questions.failures.nodes import STRATA, node_failures
+from traceana.questions.failures.nodes import SIGNIFICANT, STRATA, node_failures
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.runtimes import compare_runtimes
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
@@ -264,9 +264,16 @@ def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
 def fit_failure_model(
     trace: Trace, failure: tuple[str, ...] | None = None, limits: bool = True
 ) -> tuple[FailureModel | None, str]:
-    """Fit a model of failure, of :func:`outcome_cohort` unless `failure` names other values."""
+    """Fit a model of failure, of :func:`outcome_cohort` unless `failure` names other values.
+
+    Jobs on :func:`bad_nodes` are left out: one bad node of a GPU type is no fault of the type.
+    """
     cohort = trace.once(outcome_cohort) if failure is None else form_cohort(trace)
     rows = cohort.rows
+    if bad := trace.once(bad_nodes):
+        nodes = pl.col(node_column(rows.columns) or "").cast(pl.String).str.split(",")
+        is_bad = nodes.list.eval(pl.element().is_in(bad)).list.any()
+        rows = rows.filter(~is_bad.fill_null(value=False))
     if not limits:
         status = pl.col("status").cast(pl.String)
         reached = (pl.col(END_CLASS) == "user limit") & (status == "failed")
@@ -355,6 +362,15 @@ def compare_nodes(trace: Trace, /) -> NodesFound | None:
         return None
     trend = _trend(rows, name) if "end_s" in has else {}
     return NodesFound(node_failures(rows, node=name), trend, rows.height, rows[name].count())
+
+
+def bad_nodes(trace: Trace, /) -> list[str]:
+    """Return the nodes, in a column of the cohort, that fail more often than comparable jobs."""
+    if node_column(form_cohort(trace).rows.columns) is None:
+        return []
+    found = trace.once(compare_nodes)
+    is_bad = pl.col("pvalue_adjusted") < SIGNIFICANT
+    return [] if found is None else found.nodes.filter(is_bad)["node"].to_list()
 
 
 def _trend(ended: pl.DataFrame, node: str) -> dict[str, str]:

@@ -11,7 +11,13 @@ from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, outcome_cohort, with_a
 from traceana.page.blocks import Block, Content, Gallery, Table, Text, drawing, result_table
 from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import MODEL_ROWS, MODEL_SEED, Outcomes, fit_failure_model
+from traceana.questions.failures.analyze import (
+    MODEL_ROWS,
+    MODEL_SEED,
+    Outcomes,
+    bad_nodes,
+    fit_failure_model,
+)
 from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.model import COLLINEAR, REVERSED
 from traceana.questions.failures.tables import (
@@ -386,6 +392,8 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         f"{cohort.noun} ({fit['failures']:,} failed; {fit['n_excluded']:,} excluded), "
         f"{plural(tested.height, 'test')} adjusted by Holm"
     )
+    if bad := cohort.trace.once(bad_nodes):
+        fitted += f"; without the jobs on {plural(len(bad), 'node')} of many failures"
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
     of_model = f"model of failure ({cohort.counted}): {text}"
     blocks = model.joint.filter(pl.col("pvalue") < _ALPHA)["features"]

@@ -12,7 +12,7 @@ from traceana.cohorts.ends import END_CLASS
 from traceana.page.blocks import Block, Content, Heading, Table, Text, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import fit_failure_model
+from traceana.questions.failures.analyze import bad_nodes, fit_failure_model
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import (
     CONSUMER_NEEDS,
@@ -362,7 +362,7 @@ def _pending(trace: Trace) -> Iterator[Finding]:
 
 
 def _failing_type(consumers: Consumers, trace: Trace) -> Finding | None:
-    """State the GPU type whose jobs fail more often, without limits; an alert if certain."""
+    """State the GPU type whose jobs fail more often by themselves; an alert if certain."""
     types = consumers.groups.get("gpu_type")
     if types is None:
         return None
@@ -382,10 +382,11 @@ def _failing_type(consumers: Consumers, trace: Trace) -> Finding | None:
     times = ""
     if low["own_failure_rate"]:
         times = f" {three_digits(high['own_failure_rate'] / low['own_failure_rate'])} times"
+    apart = any(row["own_failure_rate"] < row["failure_rate"] for row in (high, low))
+    without = ", without ends by a limit or the scheduler" if apart else ""
     text = (
         f"jobs on {high['gpu_type']} fail{times} as often as on {low['gpu_type']} "
-        f"({share(high['own_failure_rate'])} and {share(low['own_failure_rate'])}; time and memory "
-        "limits are not counted)"
+        f"({share(high['own_failure_rate'])} and {share(low['own_failure_rate'])}{without})"
     )
     n = f"n = {high['ended']:,} and {low['ended']:,} completed and failed jobs"
     certain = _SAME_SIGN in others
@@ -418,7 +419,9 @@ def _odds_of_types(trace: Trace, high: str, low: str) -> tuple[str, float]:
     else:
         way = _SAME_SIGN if ratio > 1 else "has the opposite sign (Simpson's paradox)"
     odds = f"odds ratio {three_digits(ratio)}, 95 % CI {' to '.join(map(three_digits, ends))}"
-    text = f" With equal requested resources the difference {way} ({odds})."
+    bad = trace.once(bad_nodes)
+    without = f" and without the jobs on {plural(len(bad), 'bad node')}" if bad else ""
+    text = f" With equal requested resources{without} the difference {way} ({odds})."
     return text, float(row["pvalue_adjusted"])
 
 

@@ -211,7 +211,7 @@ class ResourceUsage(ResultTable):
     failure_rate = fraction("Failure rate", "failed among completed and failed jobs")
     own_failure_rate = fraction(
         "Failure rate without limits",
-        "failed, but not by a time or memory limit, among completed and failed",
+        "failed, but not by a limit or the scheduler, among completed and failed",
     )
     fraction_wasted = fraction(
         "Wasted", "fraction of the group's hours in failed and cancelled jobs"
@@ -230,7 +230,7 @@ class ResourceUsage(ResultTable):
     median_expansion = number("Expansion", "median of (wait + runtime) / runtime")
     measured_gpu_hours = hours("Measured GPU-hours", "GPU-hours of jobs with utilization")
     ended = count("Ended", "completed and failed jobs")
-    own_failures = count("Failures", "those that failed, but not by a limit")
+    own_failures = count("Failures", "those that failed, but not by a limit or the scheduler")
     energy_kwh = number("Energy (kWh)", "recorded energy", display="hours", unit="kWh")
     note = text("Note", "jobs whose time is not recorded in full")
 
