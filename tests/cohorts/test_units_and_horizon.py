@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import t
 
 import traceana
 from traceana.cohorts.cohort import BLOCK, form_cohort, outcome_cohort
@@ -16,9 +17,11 @@ from traceana.questions.correlations import section as correlations
 from traceana.questions.failures.analyze import (
     analyze_outcomes,
     fit_failure_model,
+    incidence_difference,
 )
 from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.section import build as outcomes_section
+from traceana.questions.failures.section_competing_risks import build
 from traceana.questions.failures.section_model import build as model_section
 from traceana.questions.runtimes.fit import analyze_runtime_distributions, median_above
 from traceana.store import Trace
@@ -209,8 +212,105 @@ def test_no_section_states_a_difference_between_the_types(watched: Trace, tmp_pa
     text = page.read_text()
     assert "times as often" not in text
     assert "A100 and " in text  # the two curves are compared
-    assert "The intervals overlap" in text
+    assert ", which is inconclusive" in text
     assert "| A100 |" in text
+
+
+def test_failures_of_groups_are_compared_at_equal_gpus(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    n = 3000
+    large = rng.random(n) < 0.5
+    # A requests 8 GPUs in 8 of 10 jobs, B in 2; of 8 GPUs .5 fail, else .1, of A 0.1 fewer
+    first = rng.random(n) < np.where(large, 0.8, 0.2)
+    fails = rng.random(n) < np.where(large, 0.6, 0.2) - 0.1 * first
+    start = rng.uniform(0, 60 * DAY_S, n)
+    ran = rng.exponential(3600, n)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(one) for one in range(n)],
+            "gpus": np.where(large, 8.0, 1.0),
+            "gpu_type": np.where(first, "A", "B"),
+            "submit_s": start,
+            "start_s": start,
+            "end_s": start + ran,
+            "runtime_s": ran,
+            "status": np.where(fails, "failed", "completed"),
+        }
+    )
+    trace = trace_of(jobs, tmp_path)
+    crude = fails[first].mean() - fails[~first].mean()
+    assert crude > 0.1
+    found = incidence_difference(trace, "gpu_type", ("A", "B"), DAY_S, True)
+    assert found is not None
+    assert found[0] == pytest.approx(-0.1, abs=0.04)
+    assert found[1] < -0.1 < found[2] < 0
+    assert incidence_difference(trace, "gpus", (1.0, 8.0), DAY_S, True) is None
+    [finding] = build([trace]).findings
+    # the first sentence, which the summary repeats, has both
+    first_sentence = str(finding).partition("). ")[0]
+    assert "; with the same GPUs 1" in first_sentence  # 10 points, of B above A
+    assert first_sentence.endswith("so the sign changes (Simpson's paradox")
+
+
+def test_a_difference_that_sizes_explain_is_not_the_heading_alone(tmp_path: Path) -> None:
+    rng, n = np.random.default_rng(4), 3000
+    large = rng.random(n) < 0.5
+    first = rng.random(n) < np.where(large, 0.8, 0.2)
+    start, ran = rng.uniform(0, 60 * DAY_S, n), rng.exponential(3600, n)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(one) for one in range(n)],
+            "gpus": np.where(large, 8.0, 1.0),
+            "gpu_type": np.where(first, "A", "B"),
+            "submit_s": start,
+            "start_s": start,
+            "end_s": start + ran,
+            "runtime_s": ran,
+            "user": [f"u{one % 60}" for one in range(n)],
+            "status": np.where(rng.random(n) < np.where(large, 0.4, 0.1), "failed", "completed"),
+        }
+    )
+    [finding] = build([trace_of(jobs, tmp_path)]).findings
+    heading = getattr(finding, "heading", "")
+    assert heading.endswith("fail within 1 d, but with the same GPUs no difference is clear")
+
+
+def test_a_difference_of_groups_that_share_users_is_left_out_user_by_user(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    user = rng.integers(0, 25, 2000)
+    first = rng.random(2000) < 0.5
+    # jobs of a user fail alike on both types: their difference varies less than either rate
+    fails = rng.random(2000) < rng.beta(1, 3, 25)[user]
+    start = rng.uniform(0, 60 * DAY_S, 2000)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(one) for one in range(2000)],
+            "user": [f"u{one}" for one in user],
+            "gpu_type": np.where(first, "A", "B"),
+            "submit_s": start,
+            "start_s": start,
+            "end_s": start + 60,
+            "runtime_s": 60.0,
+            "status": np.where(fails, "failed", "completed"),
+        }
+    )
+    found = incidence_difference(trace_of(jobs, tmp_path), "gpu_type", ("A", "B"), DAY_S, False)
+    assert found is not None
+
+    def difference(kept: np.ndarray) -> float:
+        return float(fails[kept & first].mean() - fails[kept & ~first].mean())
+
+    without = np.array([difference(user != one) for one in range(25)])
+    error = np.sqrt(24 / 25 * ((without - difference(user >= 0)) ** 2).sum())
+    n = np.bincount(user)
+    reach = float(t(n.sum() ** 2 / (n**2).sum() - 1).ppf(0.975))
+    assert found[0] == pytest.approx(difference(user >= 0))
+    assert found[2] - found[0] == pytest.approx(reach * error)
+    assert found[0] - found[1] == pytest.approx(reach * error)
+    both = [np.sqrt(fails[part].var() / part.sum()) for part in (first, ~first)]
+    of_users = traceana.failure_rates(jobs, "gpu_type", cluster="user")
+    wide = (of_users["ci_high"] - of_users["ci_low"]).to_numpy() / 2
+    assert np.hypot(*both) < error < np.hypot(*wide) / 2
 
 
 def test_collinear_features_lead_with_what_they_do_together(tmp_path: Path) -> None:

@@ -129,6 +129,23 @@ def test_jobs_that_wait_while_none_runs_are_an_outage(hours: int) -> None:
     assert found >= 4
 
 
+def test_an_outage_of_one_gpu_type_is_stated_of_it(tmp_path: Path) -> None:
+    at = datetime(2026, 3, 25, 9, tzinfo=UTC).timestamp()
+    on_b = pl.col("user").str.contains("[0-4]$")
+    jobs = sessions(3).with_columns(gpu_type=pl.when(on_b).then(pl.lit("B")).otherwise(pl.lit("A")))
+    down = pl.concat([jobs.filter(~on_b), with_outage(jobs.filter(on_b), at, 36)])
+    for name, rows in (("clean", jobs), ("down", down)):
+        add_table(rows, trace=name, table="jobs", store=tmp_path)
+        found = trends_of(open_store(tmp_path).trace(name))
+        assert found.outages.is_empty()
+        assert found.of_types["gpu_type"].to_list() == ["B"] * (name == "down")
+    [row] = found.of_types.rows(named=True)
+    assert row["start_s"] == pytest.approx(at, abs=7200)
+    assert row["duration_s"] == pytest.approx(36 * 3600, rel=0.1)
+    findings = build([open_store(tmp_path).trace("down")]).findings
+    assert any("no job ran on B from 2026-03-25 0" in getattr(one, "alert", "") for one in findings)
+
+
 def test_a_week_in_which_all_users_are_away_is_no_outage() -> None:
     for seed in range(4):
         jobs, rng = sessions(seed), np.random.default_rng(seed)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
+from scipy.special import stdtrit
 
 from traceana.cohorts.cohort import (
     MOST_GROUPS,
@@ -28,7 +29,7 @@ from traceana.questions.failures.association import (
     standardized_failure_rates,
 )
 from traceana.questions.failures.curves import incidence_and_survival, kaplan_meier
-from traceana.questions.failures.events import Columns
+from traceana.questions.failures.events import CELLS, Columns, count_events
 from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import SIGNIFICANT, STRATA, node_failures
@@ -41,6 +42,7 @@ from traceana.questions.failures.tables_competing_risks import (
 )
 from traceana.stats.intervals import VarianceShare, variance_share
 from traceana.stats.multiplicity import conclude
+from traceana.stats.survival import leave_out_cells
 from traceana.store import Trace
 from traceana.store.frames import collect
 from traceana.tables.declare import declared, schema_of
@@ -327,6 +329,64 @@ def estimate_competing_risks(
     cohort = form_cohort(trace, end_imputation="running")
     keys, events = () if by is None else (by,), cohort.events
     return cohort.over_units(incidence_and_survival, cohort.rows, keys, events, columns=_SEEN)
+
+
+def incidence_difference(
+    trace: Trace, by: str, pair: tuple[object, object], time_s: float, equal_size: bool, /
+) -> tuple[float, float, float] | None:
+    """Return the difference of the failures of two groups by a runtime, with its interval.
+
+    By the jackknife over clusters, which have rows in both groups. At equal size it is standardized
+    over powers of two of GPUs; None if fewer than a fifth of the rows, or one stratum, has both.
+    """
+    cohort = form_cohort(trace, end_imputation="running")
+    stratum = pl.lit(0.0)
+    if equal_size:
+        if "gpus" not in cohort.rows.columns or by in ("gpus", "gpus_requested"):
+            return None
+        stratum = pl.col("gpus").log(2).floor().clip(-10)
+    seen = pl.col(by).is_in([*pair]), pl.col("duration_s").is_not_null()
+    rows = cohort.rows.filter(*seen).with_columns(stratum=stratum).drop_nulls("stratum")
+    kept = rows.filter(pl.col(by).n_unique().over("stratum") == 2)
+    if equal_size and (
+        kept["stratum"].n_unique() < 2 or kept.height < _LEAST_COVERED * rows.height
+    ):
+        return None
+    events = tuple(dict.fromkeys(("failed", *cohort.events)))
+    options: dict[str, Any] = {"by": by, "first": pair[0], "time_s": time_s, "events": events}
+    difference, low, high = cohort.over_units(_incidence_difference, kept, **options).row(0)
+    return difference, low, high
+
+
+def _incidence_difference(
+    rows: pl.DataFrame,
+    *,
+    by: str,
+    first: object,
+    time_s: float,
+    events: tuple[str, ...],
+    cluster: str | None,
+) -> pl.DataFrame:
+    unit = pl.int_range(pl.len()) if cluster is None else pl.col(cluster).rank("dense")
+    rows = rows.with_columns(cell=unit.cast(pl.Int64) % CELLS)
+    keys = ("stratum", by)
+    counts = count_events(rows, keys, events, columns=_SEEN, running_until_s=None, cluster="cell")
+    difference = np.zeros(CELLS + 1)
+    for (_, group), part in counts.group_by(keys, maintain_order=True):
+        n = rows.filter(pl.col("stratum") == part["stratum"][0]).height
+        place, ended = part["time_s"].rle_id(), part.select(events).to_numpy()
+        curves = leave_out_cells(
+            *(ended, part["n"] - ended.sum(axis=1), part["late"], place, part["cell"]), cells=CELLS
+        )
+        weight = (1 if group == first else -1) * n / rows.height
+        if steps := place.filter(part["time_s"] <= time_s).n_unique():
+            difference += weight * np.array([curve[0, steps - 1] for curve in curves])
+    units = np.bincount(rows["cell"], minlength=CELLS)
+    cells, effective = np.count_nonzero(units), units.sum() ** 2 / (units**2).sum()
+    variance = (cells - 1) / cells * ((difference[1:] - difference[0]) ** 2).sum()
+    half = float(stdtrit(effective - 1, 0.975)) * variance**0.5
+    ends = {"ci_low": difference[0] - half, "ci_high": difference[0] + half}
+    return pl.DataFrame({"difference": difference[0]} | ends)
 
 
 _PARTS: Final = 16

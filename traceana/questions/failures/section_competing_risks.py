@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, MOST_UNTIMED, SEEN, Cohort, form_cohort
+from traceana.cohorts.cohort import BLOCK, COHORT_NEEDS, MOST_UNTIMED, SEEN, Cohort, form_cohort
 from traceana.cohorts.observation import window_of
 from traceana.errors import DataError
 from traceana.page.blocks import (
@@ -22,7 +22,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import estimate_competing_risks
+from traceana.questions.failures.analyze import estimate_competing_risks, incidence_difference
 from traceana.questions.failures.hazard_by_runtime import (
     goodput,
     hazard_by_runtime,
@@ -204,20 +204,46 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
     if by is None or len(largest) < 2:
         return _of_all(incidence, cohort)
     first, second = largest
+    pair = (first[by], second[by])
+    crude, equal = (
+        cohort.trace.once(incidence_difference, by, pair, _DAY_S, same) for same in (False, True)
+    )
+    difference, low, high = (100 * value for value in crude or ())
+    named = {"user": "users", BLOCK: "days"}
+    others = " and ".join(named[unit] for unit in cohort.unit_columns if unit in named)
+    others = others and f" for other {others}"
+    verdict = f", which is inconclusive{others}" if low < 0 < high else ""
     compared = (
         f"{share(first['incidence'])} of {first[by]} and {share(second['incidence'])} of "
         f"{second[by]} {cohort.noun} fail within {duration(_DAY_S)}"
     )
-    finding = f"{compared}. {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."
-    apart = _are_apart(first, second)
-    finding += "" if apart else " The intervals overlap."
+    finding = (
+        f"{compared}: a difference of {difference:.1f} percentage points "
+        f"(95 % CI {low:.1f} to {high:.1f}){verdict}"
+    )
+    if equal:  # in the same sentence, which may be all that is read
+        same, heading = _of_equal_size(equal, 0.0 if low < 0 < high else difference)
+        finding, compared = finding + same, compared + heading
+    finding += f". {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."
     ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
     if ended.null_count() > MOST_UNTIMED * ended.len():
         finding += (
             f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed "
             f"{cohort.noun} have no runtime and are excluded."
         )
-    return (Finding(finding, heading=compared, is_null=not apart),)
+    return (Finding(finding, heading=compared, is_null=low < 0 < high),)
+
+
+def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tuple[str, str]:
+    """State a difference with the same GPUs, and how the heading of a clear crude one changes."""
+    of_equal, low, high = (100 * value for value in equal)
+    text, heading = f"; with the same GPUs {of_equal:.1f} (95 % CI {low:.1f} to {high:.1f})", ""
+    if difference and low < 0 < high:
+        heading = ", but with the same GPUs no difference is clear"
+    elif of_equal * difference < 0:
+        text += ", so the sign changes (Simpson's paradox)"
+        heading = f", but {of_equal:+.1f} points with the same GPUs"
+    return text, heading
 
 
 def _of_all(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[Finding, ...]:

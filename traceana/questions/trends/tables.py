@@ -7,6 +7,7 @@ from traceana.tables.declare import (
     ci,
     clock,
     count,
+    flag,
     fraction,
     hours,
     number,
@@ -46,6 +47,24 @@ class Outages(ResultTable):
     )
     jobs_lost = number("Jobs lost", "duration times the mean rate of submissions")
     pvalue = number("p", "probability of such a gap by chance", display="pvalue")
+
+
+class IdleNodes(ResultTable):
+    """Nodes that ran no job at the same time, longer than chance explains."""
+
+    begin = text("Begin", "local time from which all of them ran no job, or seconds on the clock")
+    start_s = clock("Start", "on the clock of the trace")
+    end_s = clock("End", "until which all of them ran no job, on the clock of the trace")
+    duration_s = seconds("Duration")
+    n = count("Nodes", "that ran no job")
+    n_nodes = count("Of", "nodes of the log")
+    nodes = text("Names", "of the nodes")
+    lasts = flag("Lasts", "until the end of the log")
+    gpu_hours_lost = hours(
+        "GPU-hours lost", "duration times the mean GPUs in use on them; null without GPUs"
+    )
+    jobs_lost = number("Jobs lost", "duration times the mean rate of jobs on them")
+    pvalue = number("p", "probability of such gaps by chance", display="pvalue")
 
 
 class LevelChanges(ResultTable):
