@@ -216,6 +216,30 @@ def test_a_type_that_fails_more_is_an_alert_beside_one_that_fails_less() -> None
     assert "scheduler" not in found[0]  # the log has no end reasons
 
 
+@pytest.mark.parametrize(("times", "named"), [(1.1, False), (5.0, True)])
+def test_a_group_is_named_only_if_it_waits_far_longer(times: float, named: bool) -> None:
+    draw = np.random.default_rng(2)
+    large = draw.random(900) < 0.3
+    wait = 60 * np.where(large, times, 1.0)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(901)],
+            "queue": [*np.where(large, "large", "batch"), "batch"],
+            "submit_s": [60.0 * row for row in range(901)],
+            "runtime_s": [600.0] * 900 + [None],
+            "gpus": 1,
+            "status": ["completed"] * 900 + ["pending"],
+        }
+    ).with_columns(start_s=pl.col("submit_s") + pl.Series([*wait, None]))
+    last = jobs["submit_s"][-1]
+    jobs = jobs.filter(pl.col("start_s").fill_null(0) + 600 < last)
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    found = " ".join(map(str, section_consumers.build([trace]).findings))
+    assert ("Longest by group: queue large with 5 min" in found) == named
+    assert "Longest" not in found or named
+    assert "so far" not in found  # the pending job was submitted when the log ends
+
+
 def test_a_type_with_one_bad_node_is_innocent(tmp_path: Path) -> None:
     draw, n = np.random.default_rng(4), 8000
     node = draw.integers(1, 25, n)

@@ -474,6 +474,19 @@ def test_waits_that_grow_in_one_queue_are_stated_of_it_and_a_step_is_no_drift(
     assert any("median runtime of comparable jobs" in one and "longer" in one for one in found)
 
 
+def test_a_month_of_twice_the_demand_costs_what_it_adds(tmp_path: Path) -> None:
+    jobs, rng = stationary(2, days=90, per_day=120), np.random.default_rng(2)
+    day = (jobs["submit_s"] - BEGIN_S) / DAY_S
+    busy = day.is_between(30, 60)
+    jobs = jobs.filter(busy | pl.Series(rng.random(jobs.height) < 0.5))
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    found = build([open_store(tmp_path).trace("mine")]).findings
+    [more] = [one for one in found if isinstance(one, Finding) and "emand" in one]
+    assert re.search(r"demand \d+ % higher: [\d.]+ instead of [\d.]+ GPUs in use", more)
+    hours = workload_summary(jobs)["gpu_hours"].item()  # 30 of 120 half months
+    assert more.cost_gpu_h == pytest.approx(hours / 4, rel=0.25)
+
+
 def test_a_ratio_to_a_demand_near_0_is_not_stated() -> None:
     trends = pl.DataFrame({"start_s": [0.0], "end_s": [28 * 86_400.0], "gpu_hours": [100.0]})
     found: Any = SimpleNamespace(trends=trends)

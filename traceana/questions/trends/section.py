@@ -110,11 +110,12 @@ def _trace(trace: Trace) -> Content:
     )
     names = [word for name, word in _COMPARABLE.items() if trace.has("jobs", (name,))]
     strata = listed([*names, "size"])
+    unit = "GPUs" if found.trends["gpu_hours"].sum() else "CPUs"
     findings = [
         *map(_outage, found.outages.rows(named=True)),
         *map(_outage, found.of_types.rows(named=True)),
         *map(_idle, found.idle_nodes.rows(named=True)),
-        *(_change(row, strata) for row in found.changes.iter_rows(named=True)),
+        *(_change(row | {"unit": unit}, strata) for row in found.changes.iter_rows(named=True)),
     ]
     findings = findings or [_none(found)]
     findings += _drifts(found)
@@ -358,6 +359,9 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
     text += f"; {row['note']}" if row["note"] else ""
     # fraction of the jobs' hours that the change added
     part = {"runtime": size / (1 + size), "failure rate": size}.get(measure, 0.0) * worse
+    hours = row["gpu_hours"] * part
+    if measure == "demand":
+        hours = abs(row["level"] - row["level_rest"]) * 24 * row["n"]
     concerned = row["n"] * (part if measure != "wait" else float(worse))  # all of them wait
     certain = worse and size >= _NOTICED and measure != "demand" and row["ci_low"] > 0
     return Finding(
@@ -365,7 +369,7 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
         effect=row["effect"],
         interval=(row["ci_low"], row["ci_high"]),
         n=row["n"],
-        cost_gpu_h=row["gpu_hours"] * part,
+        cost_gpu_h=hours,
         cost_jobs=concerned,
         certainty="estimated",
         alert=f"{what} from {since} {until}" if certain else "",
@@ -386,7 +390,7 @@ def _what_changed(row: dict[str, Any], size: float, *, worse: bool) -> str:
     if measure == "demand":
         return (
             f"{what} {share(size)} {'higher' if worse else 'lower'}: {three_digits(row['level'])} "
-            f"instead of {three_digits(row['level_rest'])} in use"
+            f"instead of {three_digits(row['level_rest'])} {row['unit']} in use"
         )
     return f"{what} {share(size)} {'longer' if worse else 'shorter'}"
 

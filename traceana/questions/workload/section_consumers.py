@@ -299,7 +299,7 @@ def _most(users: pl.DataFrame) -> str:
 
 
 def _waits(consumers: Consumers, trace: Trace) -> Finding | None:
-    """State the overall wait, and which queue, user and size waits longest."""
+    """State the overall wait, and which queue, user and size waits far longer."""
     whole = consumers.whole
     if whole["median_wait_s"] is None:
         return None
@@ -309,8 +309,10 @@ def _waits(consumers: Consumers, trace: Trace) -> Finding | None:
         if table.height:
             table = table.drop_nulls([name, "median_wait_s"])
             table = table.filter(pl.col("jobs") >= FEWEST_WAITS)
-        if table.height > 1 and table["median_wait_s"].max():
-            row = table.sort("median_wait_s", descending=True).row(0, named=True)
+        if table.height < 2:
+            continue
+        row = table.sort("median_wait_s", descending=True).row(0, named=True)
+        if row["median_wait_s"] > _NOTED_TIMES * whole["median_wait_s"]:
             group, wait = row[name], duration(row["median_wait_s"])
             named = f"{name} {group}"
             if isinstance(group, float):
@@ -339,7 +341,7 @@ def _waits(consumers: Consumers, trace: Trace) -> Finding | None:
 def _pending(trace: Trace) -> Iterator[Finding]:
     """State how long jobs have waited that have not started; an alert if longer than any other."""
     jobs = trace.once(pending_jobs)
-    if not jobs.height:
+    if not jobs["wait_s"].sum():
         return
     first, job = jobs["wait_s"][0], jobs["job_id"][0]
     waits = f"{jobs.height:,} jobs wait, the longest" if jobs.height > 1 else "1 job waits,"
