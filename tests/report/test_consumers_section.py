@@ -270,6 +270,25 @@ def test_a_type_with_one_bad_node_is_innocent(tmp_path: Path) -> None:
     assert "without the jobs on 1 node of many failures" in model
 
 
+def test_rates_that_double_are_not_alike() -> None:
+    draw, n = np.random.default_rng(3), 6000
+    gpus = draw.choice([1, 2, 4, 8], n)
+    rate = 0.03 * (1 + np.log2(gpus) / 3)  # 3 to 6 %: rho is below 0.1
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(n)],
+            "user": [f"u{one}" for one in draw.integers(0, 60, n)],
+            "gpus": gpus,
+            "submit_s": np.sort(draw.uniform(0, 60 * 86_400, n)),
+            "runtime_s": 600.0,
+            "status": np.where(draw.random(n) < rate, "failed", "completed"),
+        }
+    ).with_columns(start_s=pl.col("submit_s"))
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    text = " ".join(map(str, section_outcomes.build([trace]).findings))
+    assert "jobs that request more GPUs fail more often (Spearman's rho 0.0" in text
+
+
 def test_no_test_is_inconclusive_beside_odds_that_are_certain() -> None:
     jobs = jobs_of_three_types()
     trace = open_store(store_frames({"jobs": jobs})).trace("frames")

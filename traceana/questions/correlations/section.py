@@ -50,14 +50,13 @@ class Answers(NamedTuple):
 
     rises: str
     falls: str
-    alike: str
     unclear: str
+    alike: str | None = None
+    """None: a small correlation may be a large effect, as that of a rare outcome."""
 
 
-RUN: Final = Answers("run longer", "run shorter", "run about as long", "may run longer or shorter")
-FAIL: Final = Answers(
-    "fail more often", "fail less often", "fail about as often", "may fail more or less often"
-)
+RUN: Final = Answers("run longer", "run shorter", "may run longer or shorter", "run about as long")
+FAIL: Final = Answers("fail more often", "fail less often", "may fail more or less often")
 FEATURE_NAMES: Final = {
     "gpus": ("GPUs", "GPUs requested", "requested GPUs"),
     "cpus": ("CPUs", "CPUs requested", "requested CPUs"),
@@ -193,6 +192,9 @@ def state_correlations(
         )
         if row["pvalue_adjusted"] is None:
             size = NEGLIGIBLE if abs(row["r"]) < THRESHOLDS["correlation"][0] else ""
+        if size == NEGLIGIBLE and answers.alike is None:
+            p = row["pvalue_adjusted"]
+            size = "" if p is not None and p < ALPHA else INCONCLUSIVE
         unclear = {NEGLIGIBLE: answers.alike, INCONCLUSIVE: answers.unclear}.get(size)
         name = listed([requested(feature) for feature in alike["feature"]])
         if alike.height > 1:
