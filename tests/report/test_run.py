@@ -136,6 +136,19 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     assert page.is_file()
 
 
+def test_files_are_removed_of_an_earlier_report_only(zeus_store: Store, tmp_path: Path) -> None:
+    own = [tmp_path / "data" / "jobs.csv", tmp_path / "figures" / "mine.svg"]
+    for path in own:
+        path.parent.mkdir()
+        path.write_text("mine", encoding="utf-8")
+    build_report(zeus_store, out=tmp_path, only="energy", formats="md")
+    drawn = {*tmp_path.glob("*/*.*")} - {*own}
+    assert {path.suffix for path in drawn} == {".csv", ".svg"}
+    build_report(zeus_store, out=tmp_path, only="traces", formats="md")
+    assert not any(path.exists() for path in drawn - {*tmp_path.glob("data/table-traces*")})
+    assert all(path.exists() for path in own)
+
+
 def test_what_a_killed_run_had_not_finished_is_removed(zeus_store: Store, tmp_path: Path) -> None:
     out = tmp_path / "out"
     for folder in (out, out / "data", out / "figures"):

@@ -351,8 +351,12 @@ def _write_page(
         papers = "papers.html" in texts
         page = render_page(built, context, title=title, absent=absent, papers=papers)
         texts["index.html"] = without_controls(page)
-    _replace_files(folder / DATA_FOLDER, data)
-    _replace_files(folder / FIGURES_FOLDER, drawn)
+    # other files may be the user's
+    earlier = [path.stem for path in (folder / DATA_FOLDER).glob("*.csv")]
+    earlier = [name for name in earlier if name.startswith(("figure-", "table-"))]
+    _replace_files(folder / DATA_FOLDER, data, [f"{name}.csv" for name in earlier])
+    figures = [f"{name.removeprefix('figure-')}.svg" for name in earlier]
+    _replace_files(folder / FIGURES_FOLDER, drawn, figures)
     for name, text in texts.items():
         write_whole(folder / name, text)
 
@@ -410,11 +414,10 @@ def results_json(built: Sequence[Built], context: Context, /) -> str:
     return json.dumps(rounded(content), indent=2, ensure_ascii=False, default=float) + "\n"
 
 
-def _replace_files(folder: Path, contents: dict[str, bytes]) -> None:
+def _replace_files(folder: Path, contents: dict[str, bytes], earlier: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        if path.suffix in (".svg", ".csv") and path.name not in contents:
-            path.unlink()
+    for name in {*earlier} - {*contents}:
+        (folder / name).unlink(missing_ok=True)
     for name, content in contents.items():
         write_bytes_whole(folder / name, content)
 
