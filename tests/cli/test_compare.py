@@ -65,3 +65,19 @@ def test_failures_of_a_definition_of_the_publisher_are_named_so(tmp_path: Path) 
         command = ["compare", name, "--split", "20000", "--store", str(tmp_path)]
         text = " ".join(CliRunner().invoke(app, command).stdout.split())
         assert ("Failures of the published definition: Only D is a success." in text) is bool(facts)
+
+
+def test_the_time_before_is_above_the_time_after(tmp_path: Path) -> None:
+    draw = pl.int_range(60)
+    jobs = pl.DataFrame({"submit_s": [1000.0 * job for job in range(60)]}).with_columns(
+        job_id=draw.cast(pl.String),
+        start_s="submit_s",
+        runtime_s=pl.when(draw < 30).then(10.0).otherwise(20.0) + draw % 7,
+        status=pl.lit("completed"),
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    command = ["compare", "mine", "--split", "30000", "--store", str(tmp_path)]
+    lines = [line.strip() for line in CliRunner().invoke(app, command).stdout.splitlines()]
+    at = next(row for row, line in enumerate(lines) if line.startswith("Median runtime"))
+    assert lines[at + 1].startswith("mine (until")
+    assert lines[at + 2].startswith("mine (since")

@@ -94,7 +94,7 @@ def compare(
         more = [] if changes is None else changes.rows(named=True)
         print_json([*rows, *({"question": "Change", **row} for row in more)])
     else:
-        _show(comparison)
+        _show(comparison, ranked=split is None)
         if changes is not None:
             own = {each.manifest.own_failures for each in opened} - {""}
             failures = f" Failures of the published definition: {' '.join(sorted(own))}" * bool(own)
@@ -145,7 +145,7 @@ def _with_files(
         yield place, ids
 
 
-def _show(frame: pl.DataFrame) -> None:
+def _show(frame: pl.DataFrame, *, ranked: bool) -> None:
     """Print the measures that several traces have, and why the others are not compared."""
     import polars as pl
     from rich.table import Table
@@ -161,12 +161,12 @@ def _show(frame: pl.DataFrame) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     for (name, measure), rows in compared_rows.group_by("name", "measure", maintain_order=True):
         table.add_row(_HEADINGS.get(str(name), str(measure)))
-        rows = rows.sort("rank", maintain_order=True)  # noqa: PLW2901
+        rows = rows.sort("rank", maintain_order=True) if ranked else rows  # noqa: PLW2901
         cells = cells_of(
             rows, Comparison, columns=["rank", "trace", "estimate", "ci_low", "ci_high", "n"]
         )
         for rank, trace, *numbers in cells.rows:
-            table.add_row(f"  {rank}. {trace}", *numbers)
+            table.add_row(f"  {rank}. {trace}" if ranked else f"  {trace}", *numbers)
     if compared_rows.height:
         print_table(table)
     out = terminal()
