@@ -25,7 +25,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Context, Section
-from traceana.report.tables import Rejections, RowCounts, SourceFiles, StoredTables, UnknownValues
+from traceana.report.tables import Rejections, RowCounts, SourceFiles, UnknownValues
 from traceana.store import Ledger, Manifest
 from traceana.store.manifest import SELECTED
 from traceana.tables.declare import schema_of
@@ -99,28 +99,14 @@ SECTION = Section(
 def build_traces(context: Context) -> Content:
     """Describe each trace."""
     held = context.store.tables()
-    blocks: list[Block] = [
-        Text("Description, license and citation of each trace, and its tables in the store.")
-    ]
+    blocks: list[Block] = [Text("Description, license and citation of each trace.")]
     catalog = load_catalog()
     for trace in context.ledgers:
         manifest = context.store.trace(trace).manifest
         entry = catalog.get(trace)
-        tables = entry.tables if entry else tuple(manifest.tables)
         blocks.append(Heading(manifest.title))
         blocks += [Text(manifest.description)] if manifest.description else []
         blocks += _about(manifest, entry.revision if entry else "")
-        every = pl.DataFrame({"table": tables}, schema={"table": pl.String})
-        of_trace = held.filter(trace=trace)
-        blocks.append(
-            result_table(
-                every.join(of_trace, on="table", how="left", maintain_order="left"),
-                StoredTables,
-                columns=StoredTables.column_names(),
-                caption=f"Tables of {trace}",
-                null={"rows": "not in the store"},
-            )
-        )
     text = f"{plural(len(context.ledgers), 'trace')} with {plural(held.height, 'table')}"
     return Content((Finding(f"{text}.", heading=text),), tuple(blocks))
 
@@ -147,7 +133,7 @@ TRACES = Section(
     20,
     build_traces,
     part="Appendix",
-    question="What is the source of each trace, and which tables are stored?",
+    question="What is the source of each trace?",
 )
 
 

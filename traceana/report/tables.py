@@ -51,12 +51,3 @@ class SourceFiles(ResultTable):
     bytes = number("Size", display="size", unit="bytes")
     as_published = text("As published", "whether the sha256 equals the publisher's")
     sha256 = text("sha256")
-
-
-class StoredTables(ResultTable):
-    """Tables of a trace in the store."""
-
-    table = text("Table")
-    rows = count("Rows")
-    rows_rejected = count("Rejected")
-    bytes = number("Size as Parquet", display="size", unit="bytes")

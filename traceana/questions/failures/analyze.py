@@ -24,13 +24,12 @@ from traceana.cohorts.ends import END_CLASS, OUTCOMES, with_end_class
 from traceana.cohorts.observation import NODES, node_column
 from traceana.errors import DataError
 from traceana.questions.failures.association import (
-    failure_odds,
     outcome_association,
     standardized_failure_rates,
 )
 from traceana.questions.failures.curves import incidence_and_survival, kaplan_meier
 from traceana.questions.failures.events import CELLS, Columns, count_events
-from traceana.questions.failures.hazards import cause_specific_hazards, outcome_by_horizon
+from traceana.questions.failures.hazards import outcome_by_horizon
 from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import SIGNIFICANT, STRATA, node_failures
 from traceana.questions.failures.rates import failure_rates
@@ -78,13 +77,10 @@ class Outcomes:
     rates: pl.DataFrame
     comparisons: dict[str, RuntimeComparison]
     """By status."""
-    odds: pl.DataFrame | None
-    """Odds ratios of failure within strata."""
     standardized: tuple[str, pl.DataFrame] | None
     """What is held equal, and the standardized failure rates."""
     horizon: pl.DataFrame | None = None
-    hazards: pl.DataFrame | None = None
-    """Outcomes by the cohort's horizon, and hazard ratios; None without a horizon."""
+    """Outcomes by the cohort's horizon; None without one."""
 
 
 def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
@@ -145,49 +141,32 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         entry="entry_s",
         observed="observed",
     )
-    comparisons, odds = {}, None
+    comparisons = {}
     present = {*stated["status"].cast(pl.String).unique()} if by and not cohort.horizon_s else ()
     for status in (status for status in COMPARED if status in present):
         ran = stated.filter(pl.col("entry_s") == 0, status=status)
         with _noting(notes, f"Runtimes of {status} {cohort.noun} are not compared"):
             comparisons[status] = cohort.over_units(compare_runtimes, ran, keys, adjust="holm")
-    if strata not in (None, by) and cohort.fails:
-        with _noting(notes, "No odds ratios"):
-            odds = cohort.over_units(failure_odds, stated, keys, strata=strata)
     return Outcomes(
         by,
         strata,
         runtimes,
         cohort.over_units(failure_rates, rows, keys),
         comparisons,
-        odds,
         _standardized(cohort, stated, by),
-        *_by_horizon(cohort, whole, by, notes),
+        _by_horizon(cohort, whole, by),
     )
 
 
-def _by_horizon(
-    cohort: Cohort, rows: pl.DataFrame, by: str | None, notes: list[str]
-) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
-    """Return outcomes by the cohort's horizon, and hazard ratios between its groups."""
+def _by_horizon(cohort: Cohort, rows: pl.DataFrame, by: str | None) -> pl.DataFrame | None:
+    """Return failures by the cohort's horizon, if it has one."""
     if cohort.horizon_s is None:
-        return None, None
+        return None
     events = form_cohort(cohort.trace, end_imputation="running").events
     keys = () if by is None else (by,)
-    outcomes = cohort.over_units(
+    return cohort.over_units(
         outcome_by_horizon, rows, by=keys, events=events, horizon_s=cohort.horizon_s, **SEEN
     ).filter(event="failed")
-    hazards = None
-    if by is not None:
-        causes = [event for event in COMPARED if event in events]
-        frame, features = _with_features(rows, [by])
-        most = _MOST_MISSING * frame.height  # such as jobs without GPUs
-        features = [feature for feature in features if frame[feature].null_count() <= most]
-        with _noting(notes, "No hazard ratios"):
-            hazards = cohort.over_units(
-                cause_specific_hazards, frame, features=features, causes=causes, **SEEN
-            )
-    return outcomes, hazards
 
 
 def _standardized(

@@ -53,7 +53,6 @@ from traceana.questions.failures.section_model import (
 from traceana.questions.failures.tables import (
     FailureByRequest,
     FailureRates,
-    HazardRatios,
     NodeFailures,
     OutcomesByHorizon,
     StandardizedRates,
@@ -272,18 +271,6 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
     if outcomes.horizon is not None:
         caption = f"Cumulative incidence of failure of {what}. {title}"
         tables.insert(0, result_table(outcomes.horizon, OutcomesByHorizon, caption=caption))
-    if outcomes.hazards is not None:
-        tables.append(
-            result_table(
-                outcomes.hazards,
-                HazardRatios,
-                caption=f"Hazard ratios of failure and completion of {what} (Cox), the "
-                "requested resources equal. A higher hazard of failure need not make more "
-                f"{cohort.noun} fail. {title}",
-                null={"level": "", "reference": ""},
-                folded=True,
-            )
-        )
     if outcomes.standardized is not None:
         held, standardized = outcomes.standardized
         tables.append(

@@ -33,7 +33,6 @@ from traceana.questions.failures.tables import Goodput, HazardByRuntime, TimeLim
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
     IncidenceAtTimes,
-    RowsWithoutRuntime,
     SurvivalGroups,
     SurvivalQuantiles,
 )
@@ -106,7 +105,6 @@ def _build(cohort: Cohort) -> Content:
         share_x=True,
     )
     tables = (
-        *_excluded(cohort),
         result_table(
             survival.groups.drop("n_excluded", "last_s"),
             SurvivalGroups,
@@ -137,22 +135,6 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             about = f"Survival of the runtimes of {cohort.noun}"
             pictures.append(drawing("survival", survival, trace, f"survival-{trace.id}", about))
     return pictures
-
-
-def _excluded(cohort: Cohort) -> tuple[Table, ...]:
-    """Return the rows without a runtime by status, if there are any."""
-    by = [cohort.by] if cohort.by else []
-    counts = (
-        cohort.rows.group_by(*by, "status")
-        .agg(n=pl.len().cast(pl.Int64), n_excluded=pl.col("duration_s").null_count().cast(pl.Int64))
-        .filter(pl.col("n_excluded") > 0)
-        .sort(*by, "status", nulls_last=True)
-    )
-    if counts.is_empty():
-        return ()
-    caption = f"Rows excluded because they have no runtime, by status. {cohort.title}"
-    null = {"status": "not stated"}
-    return (result_table(counts, RowsWithoutRuntime, caption=caption, null=null),)
 
 
 def _incidence(incidence: CumulativeIncidence, caption: str, cohort: Cohort) -> Table:

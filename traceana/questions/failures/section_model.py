@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, outcome_cohort, with_adjusted
+from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, outcome_cohort
 from traceana.page.blocks import Block, Content, Gallery, Table, Text, drawing, result_table
 from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
@@ -22,7 +22,6 @@ from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.model import COLLINEAR, REVERSED
 from traceana.questions.failures.tables import (
     FailureModel,
-    FailureOdds,
     GroupTests,
     ModelFit,
     OddsRatios,
@@ -244,7 +243,7 @@ def _excluded(cohort: Cohort) -> str:
 
 
 def details(cohort: Cohort, outcomes: Outcomes, /) -> tuple[Block, ...]:
-    """Return the pairwise comparisons of runtimes, and odds ratios within strata."""
+    """Return the pairwise comparisons of runtimes."""
     if outcomes.by is None:
         return ()
     heading, blocks = in_sentence(key_heading(outcomes.by)), list[Block]()
@@ -261,26 +260,6 @@ def details(cohort: Cohort, outcomes: Outcomes, /) -> tuple[Block, ...]:
                 caption=f"Pairs of groups by {heading}: probability that a runtime of the first is "
                 "longer, and p of Brunner and Munzel's test, adjusted (Holm) over the pairs of a "
                 f"status. Of rows that started in the observation window. {cohort.title}",
-                folded=True,
-            )
-        )
-    if outcomes.odds is not None and outcomes.strata is not None:
-        within = in_sentence(key_heading(outcomes.strata))
-        independent = "" if cohort.cluster else "; rows treated as independent"
-        odds = outcomes.odds.drop("n_reference", "failures_reference")
-        blocks.append(
-            result_table(
-                with_adjusted(odds).with_columns(pvalue="pvalue_adjusted").drop("pvalue_adjusted"),
-                FailureOdds,
-                headings={
-                    f"{outcomes.by}_reference": "Reference",
-                    "odds_ratio": f"Within {within}",
-                    "pvalue": "Adjusted p",
-                },
-                caption=f"Odds ratios of failure of {cohort.noun} by {heading}: crude, and pooled "
-                f"within {within} (Mantel-Haenszel){independent}. If the odds ratios of the strata "
-                "differ (small p of homogeneity), the pooled ratio is not a summary of them. "
-                f"p adjusted (Holm) over the tests of this table. {cohort.title}",
                 folded=True,
             )
         )

@@ -50,14 +50,6 @@ class IncidenceAtTimes(IncidenceGroups):
     ci_low_24h, ci_high_24h = ci(display="percent")
 
 
-class RowsWithoutRuntime(ResultTable):
-    """Rows without a runtime by status."""
-
-    status = text("Status", "status")
-    n = count("Rows", "all rows")
-    n_excluded = count("Excluded", "rows without a runtime")
-
-
 class RowsAtRisk(ResultTable):
     """Rows at risk at given times."""
 
