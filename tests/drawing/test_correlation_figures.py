@@ -21,7 +21,6 @@ from traceana.figures import (
 )
 from traceana.page.blocks import Drawing
 from traceana.questions.correlations.figures import describe_correlations
-from traceana.questions.runtimes.figures import describe_runtime_against
 
 MEANS = pl.DataFrame(
     {"value": [0.0, 25, 50, 100, 800], "n": [2, 1, 8, 4, 1], "mean": [50.0, 400, 100, 300, 9000]}
@@ -71,16 +70,10 @@ def test_what_cannot_be_drawn_is_refused() -> None:
 
 
 def test_descriptions_count() -> None:
-    assert describe_runtime_against(MEANS) == (
-        "5 distinct values, n = 16 rows; 2 points have one row, and the largest has 8."
-    )
     assert describe_correlations(CORRELATIONS) == (
         "4 correlations over up to 90 rows; 1 without a value are not drawn."
     )
-    assert describe_small_multiples([PANEL, PANEL]) == (
-        "2 panels. First panel: 5 distinct values, n = 16 rows; 2 points have one row, and the "
-        "largest has 8."
-    )
+    assert describe_small_multiples([PANEL, PANEL]) == "2 panels. First panel: n = 16 rows."
 
 
 CORRELATIONS = pl.DataFrame(

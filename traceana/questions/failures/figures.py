@@ -84,6 +84,7 @@ def _name_panel(ax: Axes, heading: str) -> None:
     "outcome-rates",
     result="outcome_rates or failure_rates",
     reading="Dot: rate; bar: its 95 % confidence interval (Wilson); n: completed and failed rows.",
+    counts=(pl.sum("n"), "row"),
 )
 def plot_outcome_rates(
     result: pl.DataFrame, /, *, ax: Axes | None = None, heading: str = ""
@@ -113,15 +114,6 @@ def plot_outcome_rates(
     ax.xaxis.set_major_formatter(Percent())
     _name_panel(ax, heading)
     return ax
-
-
-def describe_outcome_rates(result: pl.DataFrame) -> str:
-    """Return one sentence on the rows of the figure."""
-    counted = "successes" if _counted(result) == "success" else "failures"
-    return (
-        f"{result.height} groups, {result[counted].sum():,} {counted} among "
-        f"{result['n'].sum():,} successes and failures."
-    )
 
 
 def _counted(result: pl.DataFrame) -> str:

@@ -22,7 +22,7 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import MOST_MARKS, WIDTH_IN, color_of, shade, start_axes, use_style
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import DistributionFits
-from traceana.tables.formatting import listed, plural, size
+from traceana.tables.formatting import listed, size
 
 _MOST_SIZES: Final = 6  # groups beyond which a caption states the range of their sizes
 Panel = Literal["shares", "tail", "quantiles"]
@@ -249,6 +249,7 @@ def describe_empirical_distribution(result: pl.DataFrame) -> str:
     result="mean_by_value of runtimes",
     reading="Point: one distinct value of the feature, at the mean runtime of its rows, whatever "
     "their number.",
+    counts=(pl.sum("n"), "row"),
 )
 def plot_runtime_against(
     means: pl.DataFrame,
@@ -303,16 +304,6 @@ def plot_runtime_against(
     ax.set(title=heading, xlabel=f"{x_label}, logarithmic" if log_x else x_label)
     ax.set_ylabel("Mean runtime (logarithmic)" if log_y else "Mean runtime (s)")
     return ax
-
-
-def describe_runtime_against(means: pl.DataFrame) -> str:
-    """Return a sentence on the means for the caption."""
-    alone = int((means["n"] == 1).sum())
-    have = "has" if alone == 1 else "have"
-    return (
-        f"{means.height:,} distinct values, n = {means['n'].sum():,} rows; "
-        f"{plural(alone, 'point')} {have} one row, and the largest has {max(means['n']):,}."
-    )
 
 
 _LINES: Final = ("-", "--", "-.", ":")

@@ -98,8 +98,6 @@ def build(traces: Sequence[Trace]) -> Content:
         blocks += [Heading("Tails of the distributions"), Text(_TAIL)]
         columns = [name for name in TailIndex.columns() if name not in ("n", "n_missing")]
         blocks += traces_table(tails, TailIndex, caption=caption, columns=columns)
-    if repeated := [trace.label for trace in traces if trace not in distinct]:
-        blocks.append(Text(f"Repeats another trace and is not shown: {'; '.join(repeated)}."))
     median = _median_finding(fits)
     findings = (*([median] if median else []), *first, *further)
     return Content(findings, tuple(blocks), lead=tuple(_lead(fits)), limitations=_LIMITATIONS)

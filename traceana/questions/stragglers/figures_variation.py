@@ -26,7 +26,7 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import check_groups, color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.questions.stragglers.tables import AttributeResult
-from traceana.tables.formatting import share, three_digits
+from traceana.tables.formatting import three_digits
 
 _MOST_NAMED: Final = 7  # number of colors; more jobs are drawn gray and without names
 _MOST_STEPS: Final = 101
@@ -241,6 +241,7 @@ def plot_batch_time_ecdf(
     reading="Dot: time gained if one group of the attribute were as fast as the other workers. "
     "Label: the group that gains most, and the number of its workers. Filled: the attribute that "
     "explains the slowness.",
+    counts=(pl.n_unique("attribute"), "attribute"),
 )
 def plot_straggler_attributes(
     result: AttributeResult, /, *, ax: Axes | None = None, job: object = None
@@ -285,19 +286,6 @@ def _name(values: dict[str, Any]) -> str:
     """Return the group that gains most, with its number of workers if it has several."""
     name = name_group([f"{values['attribute'].replace('_', ' ')} {values['group']}"])
     return name if values["n_workers"] == 1 else f"{name} ({values['n_workers']} workers)"
-
-
-def describe_straggler_attributes(result: AttributeResult, *, job: object = None) -> str:
-    """Return one sentence on what the figure of a result shows."""
-    result = _one_job(result, job)
-    table = result.attributes.filter("explains")
-    if table.is_empty():
-        return "No attribute explains the slowness."
-    row = table.row(0, named=True)
-    return (
-        f"{row['attribute']} {row['group']} explains {share(row['explained'])} of the slowdown; "
-        f"as fast as the others it would save {share(row['gain'])} of the job's time."
-    )
 
 
 def _one_job(result: AttributeResult, job: object) -> AttributeResult:

@@ -175,7 +175,6 @@ def build(traces: Sequence[Trace]) -> Content:
         tuple(text for text in findings if text),
         (
             *(block for load in loads for block in _notes(load)),
-            *_repeats(traces),
             Gallery(pictures),
             *_tables(loads),
         ),
@@ -343,15 +342,6 @@ def _reckoned(load: _Load) -> str:
     if not note:
         return ""
     return f"In GPU-hours, {re.sub('[0-9]+', lambda n: f'{int(n[0]):,}', note)}."
-
-
-def _repeats(traces: Sequence[Trace]) -> list[Text]:
-    parts = []
-    for repeat in traces:
-        if (of := repeat.manifest.repeats) and repeat not in distinct_traces(traces):
-            name = repeat.store.trace(of).label
-            parts.append(f"{repeat.label} repeats the jobs of {name} and is not shown.")
-    return [Text(" ".join(parts))] if parts else []
 
 
 def _survivors(load: _Load) -> str:
