@@ -161,8 +161,6 @@ class Section:
     """A trace that has these tables and columns does not qualify; empty: none."""
     figures: tuple[str, ...] = ()
     """Ids of the figures that the section draws."""
-    always: bool = False
-    """Whether it has content without a trace that qualifies."""
     shares: str = ""
     """The frame of one row per task that it needs, "cohort" or "times": one process builds all the
     sections that share a frame."""

@@ -38,7 +38,7 @@ def content_of(section: Section, context: Context, /) -> Content:
 def _build(section: Section, traces: list[Trace]) -> Content:
     """Build a section without traces that it cannot be computed for; say why."""
     try:
-        return section.build(traces) if traces or section.always else Content()
+        return section.build(traces) if traces else Content()
     except DataError as error:
         failed = {traces[0]: error} if len(traces) == 1 else {}
     for trace in traces if not failed else ():
@@ -47,7 +47,7 @@ def _build(section: Section, traces: list[Trace]) -> Content:
         except DataError as error:
             failed[trace] = error
     rest = [trace for trace in traces if trace not in failed]
-    built = section.build(rest) if rest or section.always else Content()
+    built = section.build(rest) if rest else Content()
     why = tuple(f"{trace.label}: not computed: {failed[trace]}." for trace in failed)
     return replace(built, findings=(*built.findings, *why))
 

@@ -237,4 +237,4 @@ def _build(
     more = section.more(traces) if section.more and traces else []
     if trace is None or not section.needs:
         return content_of(section, context), more
-    return (section.build(traces) if traces or section.always else Content()), more
+    return (section.build(traces) if traces else Content()), more

@@ -86,8 +86,6 @@ _CLUSTERS: Final = "Uniform, static and dynamic batching by cluster, without ove
 
 def build(traces: Sequence[Trace]) -> Content:
     """Recorded workers under each controller, the sweep over heterogeneity, published gains."""
-    if not traces:
-        return Content((), ())
     recorded = [_recorded(trace) for trace in traces]
     # the steps of the job with the largest possible speedup
     replays = _replays(traces)
@@ -368,7 +366,6 @@ SECTION = Section(
         "batching-speedup",
         "batching-clusters",
     ),
-    always=True,
     more=draw_more,
     part="Simulations",
     question="How much faster would jobs run if batch sizes followed the speed of workers?",
