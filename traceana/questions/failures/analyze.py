@@ -55,8 +55,6 @@ MODEL_ROWS: Final = 50_000
 MODEL_SEED: Final = 1
 _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 """Numbers of which the earlier one stays where one determines the other."""
-_MOST_MISSING: Final = 0.05
-"""Fraction of the rows without a feature above which hazards are not adjusted for it."""
 _LEAST_COVERED: Final = 0.2
 _FEWEST_OF_GROUP: Final = 30
 _RELATED: Final = 0.8
