@@ -474,6 +474,20 @@ def test_waits_that_grow_in_one_queue_are_stated_of_it_and_a_step_is_no_drift(
     assert any("median runtime of comparable jobs" in one and "longer" in one for one in found)
 
 
+def test_waits_that_grow_in_every_queue_are_of_none(tmp_path: Path) -> None:
+    jobs, rng = stationary(5, days=56, per_day=90), np.random.default_rng(5)
+    week = (jobs["submit_s"] - BEGIN_S) / (7 * DAY_S)
+    noise = pl.Series(np.exp(rng.normal(0, 0.5, jobs.height)))
+    names = pl.Series(np.where(rng.random(jobs.height) < 0.4, "large", "batch"))
+    jobs = jobs.with_columns(
+        queue=names, start_s=pl.col("submit_s") + pl.Series(600 * 1.25**week * noise)
+    ).with_columns(end_s=pl.col("start_s") + pl.col("runtime_s"))
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    found = [str(one) for one in build([open_store(tmp_path).trace("mine")]).findings]
+    [drift] = [one for one in found if "per week" in one]
+    assert "the median wait rises by" in drift
+
+
 def test_a_month_of_twice_the_demand_costs_what_it_adds(tmp_path: Path) -> None:
     jobs, rng = stationary(2, days=90, per_day=120), np.random.default_rng(2)
     day = (jobs["submit_s"] - BEGIN_S) / DAY_S

@@ -244,6 +244,10 @@ def _drifts(found: Found) -> Iterator[Finding]:
         pl.col("measure").is_in(["wait", "demand"])  # of the others, a step is no drift
         | ~pl.col("measure").is_in(found.changes["measure"].implode()),
     )
+    alone = _alone(rows)
+    clear = clear.filter(pl.col("queue").is_null() | pl.col("queue").is_in(alone))
+    if clear["queue"].count():  # waits of all queues are no result beside those of one
+        clear = clear.filter((pl.col("measure") != "wait") | pl.col("queue").is_not_null())
     for row in clear.iter_rows(named=True):
         unit = "percentage points" if row["measure"] == "failure rate" else "%"
         verb, sign = ("rises", 100) if row["per_week"] > 0 else ("falls", -100)
@@ -265,6 +269,14 @@ def _drifts(found: Found) -> Iterator[Finding]:
             certainty="estimated",
             heading=f"{what}{times.partition(' (')[0].removeprefix(',')}" if cost else "",
         )
+
+
+def _alone(drift: pl.DataFrame) -> list[str]:
+    """Return the queues whose waits do not drift as those of the others do in the mean."""
+    queues = drift.drop_nulls("queue").with_columns(sum=pl.col("n") * pl.col("per_week"))
+    rest, jobs = (pl.col(name).sum() - pl.col(name) for name in ("sum", "n"))
+    alike = (rest / jobs).is_between("ci_low", "ci_high")
+    return queues.filter(jobs > 0, ~alike)["queue"].to_list()
 
 
 def _growth(found: Found, row: dict[str, Any]) -> tuple[str, float]:
