@@ -146,6 +146,17 @@ def test_an_outage_of_one_gpu_type_is_stated_of_it(tmp_path: Path) -> None:
     assert any("no job ran on B from 2026-03-25 0" in getattr(one, "alert", "") for one in findings)
 
 
+def test_an_outage_in_local_time_names_the_zone_as_tables_have_utc(tmp_path: Path) -> None:
+    at = datetime(2026, 3, 25, 1, tzinfo=UTC).timestamp()  # 21:00 of the day before
+    jobs = with_outage(stationary(4, days=40, per_day=200), at, 24)
+    columns = "\n".join(f'{name} = "{name}"' for name in jobs.columns)
+    mapping = f'[trace]\ntimezone = "America/New_York"\n[jobs]\n{columns}'
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
+    found = build([open_store(tmp_path).trace("mine")]).findings
+    [alert] = [text for one in found if (text := getattr(one, "alert", ""))]
+    assert re.search(r"no job ran from 2026-03-24 2\d:\d\d \(America/New_York\) for 2\d h", alert)
+
+
 def test_a_week_in_which_all_users_are_away_is_no_outage() -> None:
     for seed in range(4):
         jobs, rng = sessions(seed), np.random.default_rng(seed)

@@ -111,10 +111,12 @@ def _trace(trace: Trace) -> Content:
     names = [word for name, word in _COMPARABLE.items() if trace.has("jobs", (name,))]
     strata = listed([*names, "size"])
     unit = "GPUs" if found.trends["gpu_hours"].sum() else "CPUs"
+    # tables and other sections have UTC
+    zone = {"zone": "" if found.timezone in (None, "UTC") else f" ({found.timezone})"}
     findings = [
-        *map(_outage, found.outages.rows(named=True)),
-        *map(_outage, found.of_types.rows(named=True)),
-        *map(_idle, found.idle_nodes.rows(named=True)),
+        *(_outage(row | zone) for row in found.outages.rows(named=True)),
+        *(_outage(row | zone) for row in found.of_types.rows(named=True)),
+        *(_idle(row | zone) for row in found.idle_nodes.rows(named=True)),
         *(_change(row | {"unit": unit}, strata) for row in found.changes.iter_rows(named=True)),
     ]
     findings = findings or [_none(found)]
@@ -317,7 +319,7 @@ def _none(trends_table: Found) -> Finding:
 
 def _outage(row: dict[str, Any]) -> Finding:
     on = f" on {row['gpu_type']}" if row.get("gpu_type") else ""
-    text = f"no job ran{on} from {row['begin']} for {_hours(row['duration_s'])}"
+    text = f"no job ran{on} from {row['begin']}{row['zone']} for {_hours(row['duration_s'])}"
     lost = row["gpu_hours_lost"] or 0.0
     cost = f", {three_digits(lost)} GPU-hours at the usual demand" if lost else ""
     return Finding(
@@ -339,7 +341,7 @@ def _idle(row: dict[str, Any]) -> Finding:
     named = [*names[:_NAMED], *([f"{row['n'] - _NAMED} others"] if row["n"] > _NAMED else [])]
     nodes = f"{row['n']:,} of {row['n_nodes']:,} nodes" if row["n"] > 1 else f"node {names[0]}"
     until = "on" if row["lasts"] else f"for {_hours(row['duration_s'])}"
-    text = f"{nodes} ran no job from {row['begin']} {until}, while others did"
+    text = f"{nodes} ran no job from {row['begin']}{row['zone']} {until}, while others did"
     lost = row["gpu_hours_lost"] or 0.0
     cost = f", {three_digits(lost)} GPU-hours at their usual use" if lost else ""
     which = f" ({listed(named)})" if row["n"] > 1 else ""
