@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 
 import traceana
 from traceana.errors import DataError
+from traceana.ingesters import add_table
+from traceana.questions.runtimes.section_ratio import build_predictions
+from traceana.store import open_store
 
 
 def planted(rng: np.random.Generator, n: int = 3000) -> pl.DataFrame:
@@ -95,3 +99,19 @@ def test_mistakes_are_told(options: dict[str, Any], message: str) -> None:
         traceana.predict_runtimes(jobs, **options)
     with pytest.raises(DataError, match="no job ended before the split"):
         traceana.predict_runtimes(jobs.head(0))
+
+
+def test_jobs_without_earlier_runs_decide_nothing(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    n = 400
+    names = pl.DataFrame(
+        {name: [f"{i}" for i in range(n)] for name in ("job_id", "user", "job_name")}
+    )
+    submit, runtime = np.arange(n) * 3600.0, rng.uniform(60, 600, n)
+    jobs = names.with_columns(
+        submit_s=submit, start_s=submit, end_s=submit + runtime, runtime_s=runtime
+    )
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    content = build_predictions([open_store(tmp_path).trace("mine")])
+    (finding,) = content.findings
+    assert "No later job has an earlier run of the same user and name (" in finding

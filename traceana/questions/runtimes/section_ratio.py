@@ -407,6 +407,8 @@ def _trace(trace: Trace) -> Content:
     else:
         change, limits = "earlier runs of the same user and name predict runtimes no better", ""
     heading = f"{change} than the median of all earlier jobs"
+    if not (better.height or medians["with_history"].sum()):
+        heading = "no later job has an earlier run of the same user and name"
     finding = Finding(
         f"{heading} (pinball loss; {limits}n = {count(medians['n'][0])} later jobs).",
         heading=heading,
