@@ -114,4 +114,4 @@ def test_jobs_without_earlier_runs_decide_nothing(tmp_path: Path) -> None:
     add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     content = build_predictions([open_store(tmp_path).trace("mine")])
     (finding,) = content.findings
-    assert "No later job has an earlier run of the same user and name (" in finding
+    assert finding.startswith("mine: no later job has an earlier run of the same user and name (")
