@@ -16,7 +16,7 @@ from traceana.ingesters.ingestion import store_frames
 from traceana.page.blocks import Table
 from traceana.page.finding import Finding
 from traceana.questions.failures import section as section_outcomes
-from traceana.questions.failures import section_model
+from traceana.questions.failures import section_competing_risks, section_model
 from traceana.questions.workload import section_consumers
 from traceana.questions.workload.analyze_consumers import describe_consumers
 from traceana.store import open_store
@@ -268,6 +268,10 @@ def test_a_type_with_one_bad_node_is_innocent(tmp_path: Path) -> None:
     model = " ".join(map(str, section_model.build([trace]).findings))
     assert "the odds of failure of jobs with GPU type" not in model
     assert "without the jobs on 1 node of many failures" in model
+    [by_time] = [one for one in section_competing_risks.build([trace]).findings if "fail" in one]
+    assert isinstance(by_time, Finding)
+    assert by_time.is_null
+    assert "without the jobs on 1 node of many failures, a difference of" in by_time
 
 
 def test_rates_that_double_are_not_alike() -> None:

@@ -248,11 +248,7 @@ def fit_failure_model(
     Jobs on :func:`bad_nodes` are left out: one bad node of a GPU type is no fault of the type.
     """
     cohort = trace.once(outcome_cohort) if failure is None else form_cohort(trace)
-    rows = cohort.rows
-    if bad := trace.once(bad_nodes):
-        nodes = pl.col(node_column(rows.columns) or "").cast(pl.String).str.split(",")
-        is_bad = nodes.list.eval(pl.element().is_in(bad)).list.any()
-        rows = rows.filter(~is_bad.fill_null(value=False))
+    rows = _off_bad_nodes(trace, cohort.rows)
     if not limits:
         status = pl.col("status").cast(pl.String)
         reached = (pl.col(END_CLASS) == "user limit") & (status == "failed")
@@ -313,8 +309,9 @@ def incidence_difference(
 ) -> tuple[float, float, float] | None:
     """Return the difference of the failures of two groups by a runtime, with its interval.
 
-    By the jackknife over clusters, which have rows in both groups. At equal size it is standardized
-    over powers of two of GPUs; None if fewer than a fifth of the rows, or one stratum, has both.
+    By the jackknife over clusters, which have rows in both groups, without jobs on
+    :func:`bad_nodes`. At equal size it is standardized over powers of two of GPUs; None if fewer
+    than a fifth of the rows, or one stratum, has both.
     """
     cohort = form_cohort(trace, end_imputation="running")
     stratum = pl.lit(0.0)
@@ -323,7 +320,8 @@ def incidence_difference(
             return None
         stratum = pl.col("gpus").log(2).floor().clip(-10)
     seen = pl.col(by).is_in([*pair]), pl.col("duration_s").is_not_null()
-    rows = cohort.rows.filter(*seen).with_columns(stratum=stratum).drop_nulls("stratum")
+    rows = _off_bad_nodes(trace, cohort.rows).filter(*seen)
+    rows = rows.with_columns(stratum=stratum).drop_nulls("stratum")
     kept = rows.filter(pl.col(by).n_unique().over("stratum") == 2)
     if equal_size and (
         kept["stratum"].n_unique() < 2 or kept.height < _LEAST_COVERED * rows.height
@@ -408,6 +406,16 @@ def bad_nodes(trace: Trace, /) -> list[str]:
     found = trace.once(compare_nodes)
     is_bad = pl.col("pvalue_adjusted") < SIGNIFICANT
     return [] if found is None else found.nodes.filter(is_bad)["node"].to_list()
+
+
+def _off_bad_nodes(trace: Trace, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a cohort that ran on none of :func:`bad_nodes`."""
+    bad = trace.once(bad_nodes)
+    if not bad:
+        return rows
+    nodes = pl.col(node_column(rows.columns) or "").cast(pl.String).str.split(",")
+    is_bad = nodes.list.eval(pl.element().is_in(bad)).list.any()
+    return rows.filter(~is_bad.fill_null(value=False))
 
 
 def _trend(ended: pl.DataFrame, node: str) -> dict[str, str]:

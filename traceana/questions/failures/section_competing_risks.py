@@ -22,7 +22,11 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import estimate_competing_risks, incidence_difference
+from traceana.questions.failures.analyze import (
+    bad_nodes,
+    estimate_competing_risks,
+    incidence_difference,
+)
 from traceana.questions.failures.hazard_by_runtime import (
     goodput,
     hazard_by_runtime,
@@ -46,6 +50,7 @@ from traceana.tables.formatting import (
     hours_text,
     in_sentence,
     listed,
+    plural,
     share,
     three_digits,
 )
@@ -199,8 +204,10 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         f"{share(first['incidence'])} of {first[by]} and {share(second['incidence'])} of "
         f"{second[by]} {cohort.noun} fail within {duration(_DAY_S)}"
     )
+    bad = len(cohort.trace.once(bad_nodes))
+    without = f"without the jobs on {plural(bad, 'node')} of many failures, " if bad else ""
     finding = (
-        f"{compared}: a difference of {difference:.1f} percentage points "
+        f"{compared}: {without}a difference of {difference:.1f} percentage points "
         f"(95 % CI {low:.1f} to {high:.1f}){verdict}"
     )
     if equal:  # in the same sentence, which may be all that is read
