@@ -204,10 +204,8 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         f"{share(first['incidence'])} of {first[by]} and {share(second['incidence'])} of "
         f"{second[by]} {cohort.noun} fail within {duration(_DAY_S)}"
     )
-    bad = len(cohort.trace.once(bad_nodes))
-    without = f"without the jobs on {plural(bad, 'node')} of many failures, " if bad else ""
     finding = (
-        f"{compared}: {without}a difference of {difference:.1f} percentage points "
+        f"{compared}: {_without_nodes(cohort)}a difference of {difference:.1f} percentage points "
         f"(95 % CI {low:.1f} to {high:.1f}){verdict}"
     )
     if equal:  # in the same sentence, which may be all that is read
@@ -221,6 +219,11 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
             f"{cohort.noun} have no runtime and are excluded."
         )
     return (Finding(finding, heading=compared, is_null=low < 0 < high),)
+
+
+def _without_nodes(cohort: Cohort) -> str:
+    bad = len(cohort.trace.once(bad_nodes))
+    return f"without the jobs on {plural(bad, 'node')} of many failures, " if bad else ""
 
 
 def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tuple[str, str]:

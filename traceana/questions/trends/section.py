@@ -110,14 +110,12 @@ def _trace(trace: Trace) -> Content:
     )
     names = [word for name, word in _COMPARABLE.items() if trace.has("jobs", (name,))]
     strata = listed([*names, "size"])
-    unit = "GPUs" if found.trends["gpu_hours"].sum() else "CPUs"
-    # tables and other sections have UTC
-    zone = {"zone": "" if found.timezone in (None, "UTC") else f" ({found.timezone})"}
+    named = _unit_and_zone(found)
     findings = [
-        *(_outage(row | zone) for row in found.outages.rows(named=True)),
-        *(_outage(row | zone) for row in found.of_types.rows(named=True)),
-        *(_idle(row | zone) for row in found.idle_nodes.rows(named=True)),
-        *(_change(row | {"unit": unit}, strata) for row in found.changes.iter_rows(named=True)),
+        *(_outage(row | named) for row in found.outages.rows(named=True)),
+        *(_outage(row | named) for row in found.of_types.rows(named=True)),
+        *(_idle(row | named) for row in found.idle_nodes.rows(named=True)),
+        *(_change(row | named, strata) for row in found.changes.iter_rows(named=True)),
     ]
     findings = findings or [_none(found)]
     findings += _drifts(found)
@@ -315,6 +313,12 @@ def _none(trends_table: Found) -> Finding:
         certainty="cannot tell",
         heading=f"no outage{of_levels.partition(' (')[0]} is found",
     )
+
+
+def _unit_and_zone(found: Found) -> dict[str, str]:
+    """Return what is in use, and the time zone where tables and other sections have UTC."""
+    zone = "" if found.timezone in (None, "UTC") else f" ({found.timezone})"
+    return {"unit": "GPUs" if found.trends["gpu_hours"].sum() else "CPUs", "zone": zone}
 
 
 def _outage(row: dict[str, Any]) -> Finding:
