@@ -107,3 +107,9 @@ def test_a_correlation_that_few_users_decide_is_not_tested(tmp_path: Path) -> No
     assert ", not tested; n = 2,000, 40 users)" in str(first)
     assert isinstance(first, Finding)
     assert first.is_description  # no main result
+    few = jobs.head(12).with_columns(runtime_s=pl.Series([3.0, 1, 2, 5, 4, 9, 7, 8, 6, 11, 10, 12]))
+    few = few.with_columns(gpus=pl.Series([1.0, 4, 2, 8, 2, 4, 8, 2, 4, 1, 8, 8]))
+    traceana.add_table(few, trace="few", table="jobs", store=tmp_path)
+    first, *_ = section.build([traceana.open_store(tmp_path).trace("few")]).findings
+    assert "may run longer or shorter (Spearman's rho 0.2" in str(first)
+    assert ", not tested; n = 12" in str(first)

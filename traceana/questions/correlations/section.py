@@ -190,17 +190,17 @@ def state_correlations(
         size = conclude(
             "correlation", row["r"], row["ci_low"], row["ci_high"], row["pvalue_adjusted"]
         )
-        if row["pvalue_adjusted"] is None:
-            size = NEGLIGIBLE if abs(row["r"]) < THRESHOLDS["correlation"][0] else ""
+        p = row["pvalue_adjusted"]
+        if p is None:  # rows are fewer than they seem: what chance explains of all is unclear
+            small = NEGLIGIBLE if abs(row["r"]) < THRESHOLDS["correlation"][0] else ""
+            size = small if (row["pvalue_t"] or 0.0) < ALPHA else INCONCLUSIVE
         if size == NEGLIGIBLE and answers.alike is None:
-            p = row["pvalue_adjusted"]
             size = "" if p is not None and p < ALPHA else INCONCLUSIVE
         unclear = {NEGLIGIBLE: answers.alike, INCONCLUSIVE: answers.unclear}.get(size)
         name = listed([requested(feature) for feature in alike["feature"]])
         if alike.height > 1:
             name += f", which rank the {cohort.noun} alike,"
         limits = interval(row, correlation_range, ", 95 % CI {}")
-        p = row["pvalue_adjusted"]
         tested = ", not tested" if p is None else f"; {p_equals(p)}"
         numbers = f"rho {correlation(row['r'])}{limits}{tested}"
         reverses = "" if unclear else _reversed(cohort, row, within)
