@@ -105,7 +105,7 @@ def anonymize(
         alike rows get the same values, so that no number of rows made from them is of fewer (k-
         anonymity by microaggregation). Times and durations become means, other numbers middle
         values of the group; text that differs in it becomes null, a status unknown; of a job's name
-        the part without numbers stays. Tables in which an id has several rows are left out.
+        the part without numbers stays. Tables of fewer rows, or of several for an id, are left out.
 
     Returns
     -------
@@ -140,9 +140,13 @@ def anonymize(
     rows = _Rows(key or secrets.token_bytes(32), round_s, min_group, source, manifest)
     target = Path(out)
     if min_group > 1:
-        kept = {name: table for name, table in manifest.tables.items() if is_groupable(name)}
+        kept = {
+            name: table
+            for name, table in manifest.tables.items()
+            if is_groupable(name) and table.rows >= min_group
+        }
         if not kept:
-            raise DataError(f"{trace}: groups (min_group) are of jobs or machines; it has neither")
+            raise DataError(f"{trace}: it has no {min_group:,} jobs or machines (min_group)")
         manifest = replace(manifest, tables=kept)
     copy_trace(
         source, manifest, target, name=trace, facts=rows.facts, about=_TABLE_FACTS, write=rows.write

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from traceana.errors import DataError
 from traceana.schema import TABLES, get_key, privacy_of
 
 _ROW, _ALL, _LACKS, _WHEN, _LASTED, _BAND, _GROUP = (f"#{number}" for number in range(7))
@@ -38,8 +37,6 @@ def with_equal_groups(stored: pl.LazyFrame, table: str, least: int, /) -> pl.Laz
         pl.coalesce(*times, 0.0).alias(_WHEN),
         pl.coalesce(*lengths, 0.0).alias(_LASTED),
     ).collect(engine="streaming")
-    if shown.height < least:
-        raise DataError(f"{table}: its {shown.height:,} rows are fewer than min_group, {least:,}")
     distinct = {name: shown[name].n_unique() for name in [_LACKS, *values]}
     order = dict.fromkeys((*_FIRST, *sorted(distinct, key=lambda name: distinct[name])))
     levels = [name for name in order if distinct.get(name, shown.height) * least <= shown.height]
