@@ -167,6 +167,18 @@ def compare_methods(
     ]
 
 
+def _conclusion(row: dict[str, Any], answers: Answers) -> str:
+    """Return the conclusion on a correlation; "" if it has a sign."""
+    r, p = row["r"], row["pvalue_adjusted"]
+    size = conclude("correlation", r, row["ci_low"], row["ci_high"], p)
+    if p is None:  # rows are fewer than they seem: what chance explains of all is unclear
+        small = NEGLIGIBLE if abs(r) < THRESHOLDS["correlation"][0] else ""
+        size = small if (row["pvalue_t"] or 0.0) < ALPHA else INCONCLUSIVE
+    if size == NEGLIGIBLE and answers.alike is None:
+        size = "" if p is not None and p < ALPHA else INCONCLUSIVE
+    return size
+
+
 def state_correlations(
     cohort: Cohort,
     who: str,
@@ -187,15 +199,7 @@ def state_correlations(
     same = ("r", "ci_low", "ci_high", "pvalue_adjusted", "n")
     for _, alike in table.group_by(same, maintain_order=True):
         row = alike.row(0, named=True)
-        size = conclude(
-            "correlation", row["r"], row["ci_low"], row["ci_high"], row["pvalue_adjusted"]
-        )
-        p = row["pvalue_adjusted"]
-        if p is None:  # rows are fewer than they seem: what chance explains of all is unclear
-            small = NEGLIGIBLE if abs(row["r"]) < THRESHOLDS["correlation"][0] else ""
-            size = small if (row["pvalue_t"] or 0.0) < ALPHA else INCONCLUSIVE
-        if size == NEGLIGIBLE and answers.alike is None:
-            size = "" if p is not None and p < ALPHA else INCONCLUSIVE
+        size, p = _conclusion(row, answers), row["pvalue_adjusted"]
         unclear = {NEGLIGIBLE: answers.alike, INCONCLUSIVE: answers.unclear}.get(size)
         name = listed([requested(feature) for feature in alike["feature"]])
         if alike.height > 1:
