@@ -316,6 +316,10 @@ def test_what_looks_at_several_rows_is_refused(tmp_path: Path, expression: str) 
         (JOBS + "gpus = ", "not TOML"),
         ('[trace]\nkeep = ["user"]' + JOBS, "keep names 'user', which is a column of jobs"),
         ('[trace]\ntimezone = "CET+1"' + JOBS, "no time zone 'CET\\+1'"),
+        (
+            '[trace]\ntimezone = "CEST"' + JOBS,
+            "no time zone 'CEST'; write one .*/Berlin$",
+        ),
         ('[trace]\nreader = "cvs"' + JOBS, r"no reader is called 'cvs' \(did you mean csv\?\)"),
         ('[trace]\ntitle = "x"', "no table in it"),
         (JOBS + '[jobs.source]\nx = { typ = "text" }', r"did you mean type\?"),

@@ -218,7 +218,8 @@ def check_zone(name: str, at: str, /) -> None:
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError, OSError):
-        _check_name(name, sorted(zoneinfo.available_timezones()), f"{at}: no time zone {name!r}")
+        places = sorted(zone for zone in zoneinfo.available_timezones() if "/" in zone)
+        _check_name(name, places, f"{at}: no time zone {name!r}; write one such as Europe/Berlin")
 
 
 def _check_name(name: object, known: Iterable[str], message: str) -> None:
