@@ -46,8 +46,8 @@ _DEADLINES: Final = (
 )
 _LIMITATIONS: Final = (
     "Jobs need GPUs only, which are identical and may be on any node; a job runs as long as in the "
-    "log. Jobs that the log does not have do not compete. Users would submit other jobs on another "
-    "cluster."
+    f"log. Jobs beyond the first {what_if.MOST_JOBS:,}, or that the log does not have, do not "
+    "compete. Users would submit other jobs on another cluster."
 )
 _MORE: Final = f", GPUs {what_if.MORE}"
 _WAITS: Final = (
