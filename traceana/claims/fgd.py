@@ -8,7 +8,12 @@ from typing import Any, Final
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, agrees, decide, round_as
-from traceana.questions.scheduling.what_if import SEEDS, placement_runs, reversed_pairs
+from traceana.questions.scheduling.what_if import (
+    SEEDS,
+    placed_at_random,
+    placed_by_name,
+    reversed_pairs,
+)
 from traceana.simulate.placement.simulate import summarize_placement
 from traceana.store import Store, Trace
 
@@ -59,11 +64,11 @@ def by_gpus(store: Store, claim: Claim) -> Judgement:
 
 
 def _summary(trace: Trace) -> pl.DataFrame:
-    return summarize_placement(trace.once(placement_runs)).filter(arrived=100)
+    return summarize_placement(trace.once(placed_by_name)).filter(arrived=100)
 
 
-def _means(store: Store, quantity: str, ties: str = "name") -> dict[str, float]:
-    rows = store.trace(_TRACE).once(_summary).filter(ties=ties)
+def _means(store: Store, quantity: str) -> dict[str, float]:
+    rows = store.trace(_TRACE).once(_summary)
     return dict(rows.select("policy", quantity).iter_rows())
 
 
@@ -109,16 +114,19 @@ def more_gpus(store: Store, claim: Claim) -> Judgement:
     )
 
 
-def ties_at_random(store: Store, _claim: Claim) -> Judgement:
-    """Compare the order of the policies under both rules of ties."""
-    means = _means(store, "allocated", "random")
-    pairs = reversed_pairs(store.trace(_TRACE).once(_summary))
-    ranked = sorted(means, key=lambda policy: -means[policy])
+def ties_at_random(store: Store, claim: Claim) -> Judgement:
+    """Compare the order of policies under both rules of ties."""
+    trace, policies = store.trace(_TRACE), claim.values["policies"]
+    runs = [trace.once(placed_by_name), *(trace.once(placed_at_random, name) for name in policies)]
+    summary = summarize_placement(pl.concat(runs)).filter(arrived=100)
+    means = summary.filter(ties="random").sort("allocated", descending=True)
+    pairs = reversed_pairs(summary)
+    parts = [f"{name} {mean:.1f} %" for name, mean in means.select("policy", "allocated").rows()]
     return decide(
         holds=not pairs,
-        measured=f"ties at random: {', '.join(f'{name} {means[name]:.1f} %' for name in ranked)}",
+        measured=f"ties at random: {', '.join(parts)}",
         note="Reversed: " + "; ".join(f"{first} before {second}" for first, second in pairs)
         if pairs
         else "No pair of policies changes its order.",
-        evidence=store.trace(_TRACE).once(_summary),
+        evidence=summary,
     )

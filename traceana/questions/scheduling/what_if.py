@@ -111,14 +111,26 @@ MARGIN: Final = 0.5
 
 def placement_runs(trace: Trace, /) -> pl.DataFrame:
     """Simulate the placement of a trace's jobs under every policy, with both rules of ties."""
-    jobs, machines = (trace.table(table) for table in NEEDED_TO_PLACE)
-    if jobs.height > MOST_JOBS:
-        jobs = jobs.sample(MOST_JOBS, seed=1)
-    by_name = sweep_placement(jobs, machines, policies={n: n for n in POLICIES}, seeds=SEEDS)
     # a random policy has no ties
-    others = {name: name for name in POLICIES if name != "random"}
-    at_random = sweep_placement(jobs, machines, policies=others, seeds=SEEDS[:1], ties=("random",))
-    return pl.concat([by_name, at_random])
+    at_random = [trace.once(placed_at_random, name) for name in POLICIES if name != "random"]
+    return pl.concat([trace.once(placed_by_name), *at_random])
+
+
+def placed_by_name(trace: Trace, /) -> pl.DataFrame:
+    """Simulate the placement under every policy, with ties by name."""
+    return sweep_placement(*_to_place(trace), policies={n: n for n in POLICIES}, seeds=SEEDS)
+
+
+def placed_at_random(trace: Trace, policy: str, /) -> pl.DataFrame:
+    """Simulate the placement under one policy, with ties at random."""
+    return sweep_placement(
+        *_to_place(trace), policies={policy: policy}, seeds=SEEDS[:1], ties=("random",)
+    )
+
+
+def _to_place(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame]:
+    jobs, machines = (trace.table(table) for table in NEEDED_TO_PLACE)
+    return jobs.sample(MOST_JOBS, seed=1) if jobs.height > MOST_JOBS else jobs, machines
 
 
 def count_unplaceable(trace: Trace, /) -> int:

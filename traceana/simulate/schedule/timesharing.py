@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -293,59 +292,47 @@ class Themis(SlottedPolicy):
     one), where they fit; equal ones by submission. Deadlines play no part.
     """
 
-    def __init__(self, *, slot_s: float | None = None) -> None:
-        super().__init__(slot_s=slot_s)
-        self._rounds: dict[int, int] = defaultdict(int)
-        self._isolated: dict[int, float] = {}
-        self._before: dict[int, tuple[float, float]] = {}
+    def make_clock(self, state: ScheduleState, /) -> ContinuousClock:
+        """Return a clock, and note the jobs."""
+        n = len(state.jobs)
+        self._gpus = np.array(state.jobs.gpus, dtype=float)
+        self._submit_s = np.array(state.jobs.submit_s)
+        # time left, and the isolated share since then
+        self._left_s, self._share = np.full(n, np.nan), np.ones(n)
+        self._isolated_s, self._rounds = np.zeros(n), np.zeros(n, dtype=np.int64)
         self._crowded = False
+        return ContinuousClock(state)
 
     def order(self, state: ScheduleState, /) -> list[int]:
         """Return all jobs by fraction of time over rounds received."""
-        active = sorted([*state.running, *state.waiting])
-        if not active:
-            self._crowded = False
-            return active
-        gpus = np.array([state.jobs.gpus[job] for job in active], dtype=float)
-        left = np.array([self._left(state, job) for job in active])
-        share = np.minimum(math.ceil(state.gpus / len(active)) / gpus, 1.0)
-        for job, seconds, part in zip(active, left.tolist(), share.tolist(), strict=True):
-            before, of_then = self._before.get(job, (seconds, 1.0))
-            self._isolated[job] = self._isolated.get(job, 0.0) + (before - seconds) / of_then
-            self._before[job] = (seconds, part)
+        active: Any = np.sort(np.array([*state.running, *state.waiting], dtype=np.int64))
+        gpus, before = self._gpus[active], self._left_s[active]
         self._crowded = bool(gpus.sum() > state.gpus)
+        new = np.isnan(before)
+        for job in (*state.running, *active[new].tolist()):  # that of a waiting job stays
+            rate = state.jobs.rate(job, state.jobs.gpus[job])
+            self._left_s[job] = state.remaining(job) / rate
+        left = self._left_s[active]
+        self._isolated_s[active] += np.where(new, 0.0, (before - left) / self._share[active])
+        share = np.minimum(math.ceil(state.gpus / max(len(active), 1)) / gpus, 1.0)
+        self._share[active] = share
         if not self._crowded:
-            return active
-        age = state.now - np.array([state.jobs.submit_s[job] for job in active])
-        alone = np.array([self._isolated[job] for job in active]) + left / share
+            return active.tolist()
+        age = state.now - self._submit_s[active]
+        alone = self._isolated_s[active] + left / share
         alone = np.maximum(alone, 1e-9)  # a job without a runtime
-        fractions = _fair_fractions(gpus, left, age, alone, float(state.gpus)).tolist()
-        rank = {
-            job: (-x * (1e9 if not self._rounds[job] else 1 / self._rounds[job]), job)
-            for job, x in zip(active, fractions, strict=True)
-        }
-        return sorted(active, key=rank.__getitem__)
-
-    def _left(self, state: ScheduleState, job: int) -> float:
-        """Return the time left at the requested GPUs; that of a waiting job does not change."""
-        if job in state.waiting and job in self._before:
-            return self._before[job][0]
-        return state.remaining(job) / state.jobs.rate(job, state.jobs.gpus[job])
+        fractions = _fair_fractions(gpus, left, age, alone, float(state.gpus))
+        rounds = self._rounds[active]
+        rank = -fractions * np.where(rounds == 0, 1e9, 1 / np.maximum(rounds, 1))
+        return active[rank.argsort(kind="stable")].tolist()
 
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
         """Give each job in order its GPUs where they fit."""
         changes = fit_in_order(state, order)
         if self._crowded:
-            for job in {**state.running, **changes}:
-                self._rounds[job] += bool(changes.get(job, 1))
+            runs = {**state.running, **changes}
+            self._rounds[[job for job, gpus in runs.items() if gpus]] += 1
         return changes
-
-    def finish(self, _: ScheduleState, ended: Sequence[int], /) -> None:
-        """Forget ended jobs."""
-        for job in ended:
-            self._isolated.pop(job, None)
-            self._before.pop(job, None)
-            self._rounds.pop(job, None)
 
     def wake(self, state: ScheduleState, /) -> float:
         """Return the end of the round."""
