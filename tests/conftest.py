@@ -36,6 +36,7 @@ QUICK = (
 LONG = (
     "spark/test_session.py",
     "report/test_batching.py",  # makes the page that others read
+    "claims/test_by_hand.py",
     "claims/test_data.py",
     "docs/test_findings.py",
     "docs/test_blocks.py",

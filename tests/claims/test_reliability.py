@@ -20,7 +20,8 @@ def test_the_published_log_has_its_publishers_numbers(
     others = {name: row["verdict"] for name, row in found.items() if row["verdict"] != "reproduced"}
     assert others == {"infinitehbd-fleet": "not testable", "infinitehbd-clock": "differs"}
     assert found["infinitehbd-clock"]["measured"] == "first event on day 3.8955"
-    assert found["infinitehbd-descriptions"]["measured"] == "40 of 40 counts are equal"
+    assert found["infinitehbd-descriptions-link-down"]["measured"] == "40"
+    assert found["infinitehbd-classes-hardware-other-failures"]["measured"] == "1"
     assert not results.altered
 
 

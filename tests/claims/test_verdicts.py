@@ -120,7 +120,8 @@ KNOWN = [
     ("bytedance-s-se", "untested", None),
     ("bytedance-stage-st", "reproduced", "1.2323"),
     ("bytedance-all-kind-by-step", "reproduced", "836 of 836 equal to 1e-6"),
-    ("bytedance-all-last-stage", "reproduced", "6 of 6 equal to 1e-6"),
+    ("bytedance-ms-without-ar", "reproduced", "46.36407"),  # trem of ms-AR.json
+    ("bytedance-kind-st-gc", "reproduced", "1.000000"),
     ("bytedance-waste", "not testable", "AR 1.973, ST 1.179"),
     ("batching-hetero-resnet", "reproduced", "3.227x on 11/4/24; at most 3.25x"),
     ("batching-cpu-gpu-resnet", "not testable", "throughput ratio of 7.00"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from tests.claims.test_data import as_if_real, itp_store
+from tests.claims.conftest import as_if_real, itp_store
 from traceana.claims import PAPERS
 from traceana.cli import app
 from traceana.errors import DataError, StoreError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.claims.test_data import as_if_real, itp_store
+from tests.claims.conftest import as_if_real, itp_store
 from traceana.claims import PAPERS, check_claims
 from traceana.claims.papers import read_paper
 from traceana.store import Store
