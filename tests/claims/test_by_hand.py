@@ -17,7 +17,7 @@ from tests.claims.conftest import CLAIMS, ONE_PAPER, as_if_real, planted, verdic
 from tests.conftest import NO_FILES
 from traceana import simulate
 from traceana.claims import check_claims, papers
-from traceana.ingesters import ingest
+from traceana.ingesters import add_table, ingest
 from traceana.questions.energy.savings import defaults
 from traceana.store import Store, open_store
 
@@ -221,3 +221,19 @@ def test_statements_on_instances_against_a_count_by_hand(sample: Store, tmp_path
     assert len(unused) < len(sums)
     for name, n in (("", sum(x > 0 for x in unused)), ("-below", sum(x < 0 for x in unused))):
         assert found[f"mlaas-plan-gpu{name}"] == f"{100 * n / len(unused):.2f}"
+
+
+def test_fractions_of_shuffled_plans_are_not_compared(real_store: Store, tmp_path: Path) -> None:
+    name = "elasticflow-2023"
+    if name not in real_store.traces():
+        pytest.skip(NO_FILES)
+    trace = real_store.trace(name)
+    # by chance five fractions of this order are within .03 of the printed ones
+    plans = trace.table("training_plans").with_columns(pl.col("deadline_s").shuffle(seed=5))
+    for table, rows in (("jobs", trace.table("jobs")), ("training_plans", plans)):
+        add_table(rows, trace=name, table=table, store=tmp_path)
+    found = check_claims(open_store(tmp_path), paper="itp-elasticflow").table
+    rows = found.filter(pl.col("id").str.contains("8b-(edf|tiresias)-[0-9]|edf-ahead"))
+    assert rows.height == 21
+    assert set(rows["verdict"]) == {"untested"}
+    assert rows["reason"].str.contains("of 69,351 plans break the rules of all published").all()

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide
+from traceana.claims.itp_elasticflow import generated
 from traceana.errors import DataError
 from traceana.page.blocks import Drawing, drawing
 from traceana.questions.scheduling.what_if import deadlines_met
@@ -261,8 +262,9 @@ def met_on_t4(_store: Store, claim: Claim) -> Judgement:
 
 def met_on_cluster(store: Store, claim: Claim) -> Judgement:
     """Compare the simulated fraction of deadlines met on a cluster with the printed one."""
-    policy, cluster = claim.values["policy"], int(claim.values["cluster"])
-    met = store.trace(_TRACE).once(deadlines_met, policy, f"cluster{cluster:02}")
+    trace, cluster = store.trace(_TRACE), int(claim.values["cluster"])
+    trace.once(generated)
+    met = trace.once(deadlines_met, claim.values["policy"], f"cluster{cluster:02}")
     return _beside(met["fraction_met"], claim)
 
 
