@@ -117,6 +117,8 @@ def recurring(
     groups = groups or not chosen.has("training_runs")
     if groups and (dataset is not None or seeds is not None):
         raise DataError("--dataset, --seeds: groups have their own jobs; leave them out")
+    if variants and (groups or (dataset, seeds, eta, policy) != (None, None, 0.5, "zeus")):
+        raise DataError("--variants: its settings are fixed but for --gpu; leave the others out")
     policies = [*options.load_objects(policy, "--policy").values()]
     if len(policies) > 1 and not groups:
         raise DataError("--policy: pass one policy, or --groups")
