@@ -97,10 +97,13 @@ def _write(
         except DataError as error:
             text = str(error)
             if entry is not None:
-                of = f" of {' or '.join(versions['trace'])}" if versions.get("trace") else ""
-                missing = f"the store lacks {entry.needs}" if entry.needs else f"{text}{of}"
+                if entry.needs:
+                    text = f"the store lacks {entry.needs}"
+                elif versions.get("trace"):  # which of its tables is a long list
+                    lacks = f"; it needs further tables of {' or '.join(versions['trace'])}"
+                    text = text.partition("; it needs")[0] + lacks
                 number = f"figure {entry.number}" if entry.number else "a figure"
-                text = f"{number} of {paper}, {entry.shows}: {missing}"
+                text = f"{number} of {paper}, {entry.shows}: {text}"
             if len(wanted) == 1:
                 raise DataError(text) from None
             sys.stderr.write(f"traceana: note: {text}\n")

@@ -93,7 +93,8 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
         for measure, about in _MEASURES.items():
             if result[measure].count():
                 key = f"throughput-{measure}-{trace.id}"
-                pictures.append(drawing("throughput", result, trace, key, about, measure=measure))
+                options = {"subject": trace.label, "measure": measure}
+                pictures.append(drawing("throughput", result, trace, key, about, **options))
         try:
             missed = trace.once(plans.missed_deadlines).drop_nulls("cluster")
         except DataError:  # no job can be scheduled

@@ -94,7 +94,7 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     ax.xaxis.set_major_formatter(Percent())
     name_rows(ax, datasets)
     of = datasets[0] if len(datasets) == 1 else f"{len(datasets)} data sets"
-    ax.set_title(f"{name_group([gpu])}, {of}", pad=16)
+    ax.set_title(f"{name_group([gpu and gpu.upper()])}, {of}", pad=16)
     ax.set_xlabel(f"{objective.capitalize()} to the target, relative to the default")
     right = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.1}
     legend_above(ax, **right, ncols=3, handlelength=1.0, columnspacing=0.9)

@@ -254,12 +254,13 @@ def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -
         where: dict[str, Any] = {"textcoords": "offset points", "ha": "center"}
         ax.annotate(f"{energy:.3f}", (energy, row), (0, 3), **where, fontsize="small")
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
-    ax.set_yticks(rows, [name_tick(variant) for variant in table["variant"]])
+    what = table["comparison"][0]
+    names = table["variant"].str.to_uppercase() if what == "GPU" else table["variant"]
+    ax.set_yticks(rows, [name_tick(variant) for variant in names])
     ax.set_ylim(table.height - 0.5, -0.7)
     ax.margins(x=0.12)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Relative energy (geometric mean)")
-    what = table["comparison"][0]
     ax.set_ylabel(_HEADINGS.get(what, what))
     return ax
 
@@ -313,7 +314,13 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
             line: dict[str, Any] = {"color": color, "linewidth": 1.1, "linestyle": "-"}
             ax.hlines(bounded["row"], bounded[low], bounded[high], **line, gid=gpu)
         marks: dict[str, Any] = {"marker": _MARKERS[place], "markersize": 3.4, "linestyle": "none"}
-        ax.plot(rows[measure], rows["row"], **marks, color=color, label=name_group([gpu]))
+        ax.plot(
+            rows[measure],
+            rows["row"],
+            **marks,
+            color=color,
+            label=name_group([gpu and gpu.upper()]),
+        )
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_locator(MaxNLocator(6))  # a percentage is wide
     ax.xaxis.set_major_formatter(Percent())

@@ -94,7 +94,9 @@ def _trace(trace: Trace) -> Content:
             shown = summary.drop(pl.selectors.starts_with(f"{other}_saved"))
             about = f"{what.capitalize()} saved by the last five recurrences, {mean}"
             key = f"recurring-{what}-{trace.id}"
-            pictures.append(drawing("energy-saved", shown, trace, key, about))
+            n = {name: summary[name].n_unique() for name in ("dataset", "gpu")}
+            subject = f"{plural(n['dataset'], 'data set')}, {plural(n['gpu'], 'GPU')}"
+            pictures.append(drawing("energy-saved", shown, trace, key, about, subject=subject))
     if on_gpu.height:
         one_job = draw_one_job(trace, gpu, on_gpu["dataset"][-1])
         pictures[1:1] = [one for one in one_job if one.figure == "regret"]
@@ -172,7 +174,9 @@ def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
         rows = result.filter(comparison=what)
         key = f"variants-{what.split()[0].lower()}-{trace.id}"
         if rows["energy"].count():
-            pictures.append(drawing("policy-variants", rows, trace, key, text))
+            subject = plural(rows["datasets"].max(), "data set")  # type: ignore[arg-type]
+            subject += "" if what == "GPU" else f" on {gpu.upper()}"
+            pictures.append(drawing("policy-variants", rows, trace, key, text, subject=subject))
     return pictures
 
 
