@@ -20,7 +20,8 @@ _MEANINGS: Final = {
     "reproduced": "equal to the printed digits, or within the stated tolerance",
     "differs": "not equal; the measured value and, if known, the reason are given",
     "observation": "unpublished: an internal check, a property of a model, or a question",
-    "untested": "a table that it needs is missing from the store, incomplete, or synthetic",
+    "untested": "a table that it needs is missing from the store, incomplete, or synthetic; or it "
+    "takes a simulation that is not made here",
     "not testable": "no public data can decide it",
 }
 
@@ -118,8 +119,8 @@ def _findings(results: ClaimResults) -> list[str]:
     parts = (
         f"Of {plural(published, 'published claim')}, {counts['reproduced']} are reproduced "
         f"({ours['reproduced']} by a tolerance of ours) and {counts['differs']} differ "
-        f"({ours['differs']} by a tolerance of ours). The data for {counts['untested']} are "
-        f"missing, and public data cannot decide {counts['not testable']}."
+        f"({ours['differs']} by a tolerance of ours). {counts['untested']} are untested, "
+        f"and public data cannot decide {counts['not testable']}."
     )
     heading = f"{counts['reproduced']} published claims are reproduced, {counts['differs']} differ"
     return [Finding(parts, heading=heading)]
