@@ -281,7 +281,11 @@ def _beside(fraction: pl.Series, claim: Claim) -> Judgement:
     if fraction.is_empty():
         raise DataError("no job of the cluster can be scheduled")
     met, printed = float(fraction.item()), float(claim.published)
-    return decide(holds=abs(met - printed) <= _APART, measured=f"{met:.3f} (simulated)")
+    return decide(
+        holds=abs(met - printed) <= _APART,
+        measured=f"{met:.3f} (simulated)",
+        evidence=pl.DataFrame({"printed": [printed], "simulated": [met]}),
+    )
 
 
 def _within(drawn: Sequence[float], claim: Claim) -> Judgement:
