@@ -82,7 +82,7 @@ def test_a_broken_file_is_one_line_and_exit_2(files: Path, tmp_path: Path) -> No
     done = run("ingest", files, "--store", "store", cwd=tmp_path)
     assert done.returncode == 2
     broken = files / "summary_train.csv"
-    assert done.stderr == f"traceana: {broken}: the file is empty; fetch it again\n"
+    assert done.stderr == f"traceana: {broken}: the file is empty; export or fetch it again\n"
     assert "worker_samples" in done.stdout
 
 
@@ -105,6 +105,14 @@ def test_an_empty_file_beside_good_ones_is_named_and_they_are_kept(tmp_path: Pat
     done = run("ingest", "logs/none.csv", "--store", "u", cwd=tmp_path)
     assert done.returncode == 2
     assert "the file is empty" in done.stderr
+
+
+def test_a_log_without_a_row_makes_no_report(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("JobID|State|Submit|Start|End\n")
+    done = run("report", "log.txt", "--out", "page", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("log.txt: no row; check the dates and filters of the export\n")
+    assert not (tmp_path / "page").exists()
 
 
 def test_columns_of_a_table_have_units_and_numbers_of_values(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import typer
 
 from traceana.cli import options
 from traceana.cli.output import show_steps
-from traceana.errors import DataError
+from traceana.errors import DataError, SourceError
 
 
 def report(
@@ -143,7 +143,11 @@ def _open_store(
     else:
         with TemporaryDirectory(prefix="traceana-") as scratch:
             place = Path(scratch) / "store"
-            sys.stderr.write(f"{ingest(paths, store=place, **read)}\n")
+            ledger = ingest(paths, store=place, **read)
+            sys.stderr.write(f"{ledger}\n")
+            if not any(entry.rows_kept for entry in ledger.entries):
+                named = ", ".join(map(str, paths))
+                raise SourceError(f"{named}: no row; check the dates and filters of the export")
             earlier = os.environ.get(FOLDER)
             os.environ[FOLDER] = str(Path(scratch) / "cache")
             try:

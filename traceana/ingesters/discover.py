@@ -156,7 +156,7 @@ def _sort(
 
 
 def _is_empty(csv: CsvFile) -> SourceError:
-    return SourceError(f"{csv.where}: the file is empty; fetch it again")
+    return SourceError(f"{csv.where}: the file is empty; export or fetch it again")
 
 
 def _of_none(csv: CsvFile) -> str:

@@ -69,7 +69,7 @@ def open_unwrapped(paths: tuple[Path, ...]) -> Iterator[IO[bytes]]:
         raw = io.BufferedReader(joined)  # small: large reads go past it
         start = raw.peek(512)[:512]
         if not start:
-            raise SourceError(f"{where_of(paths)}: the file is empty; fetch it again")
+            raise SourceError(f"{where_of(paths)}: the file is empty; export or fetch it again")
         if any(pointer in start for pointer in _POINTERS):
             raise SourceError(
                 f"{where_of(paths)}: a pointer instead of the data (Git LFS or git-annex);"
