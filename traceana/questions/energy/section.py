@@ -59,8 +59,6 @@ _CAPTIONS: Final = {
     "cost": "Cost saved, as a percentage of the default's (half energy, half time at the "
     "largest power of the GPU)",
 }
-_SAVED: Final = ("batch_size", "power_limit", "both", "held_out", "ci_low", "ci_high")
-_LEAD: Final = ("dataset", "default", "best", *_SAVED)
 _REASONS: Final = {
     "missed": "a run never reached the target",
     "unknown": "a run has no row at the target",
@@ -97,11 +95,7 @@ def _trace(trace: Trace) -> Content:
         ),
         _coverage(trace.once(coverage), title),
     ]
-    caption = f"Energy saved on {gpu} by data set. {title}"
-    table = result_table(
-        by_choice["energy"].filter(gpu=gpu), SavingsByChoice, caption=caption, columns=_LEAD
-    )
-    lead: tuple[Block, ...] = (*([Gallery(tuple(pictures))] if pictures else []), table)
+    lead = (Gallery(tuple(pictures)),) if pictures else ()
     return Content(_findings(saved, gpu), tuple(blocks), lead, _LIMITATIONS).of(title)
 
 

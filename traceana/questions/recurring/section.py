@@ -51,11 +51,6 @@ _GROUPS: Final = (
     "scaled by the runtime ratio. Savings are over all runs, exploration included. Workloads: "
     "{workloads}, on {gpu}. At most {most:,} jobs, of the groups that start first, are simulated."
 )
-_LEAD: Final = (
-    "dataset",
-    *(name for name in SweepSummary.columns() if name.startswith(("energy_saved", "time_saved"))),
-    "regret_fraction",
-)
 _SHOWN: Final = tuple(
     name
     for name in SweepSummary.columns()
@@ -111,10 +106,6 @@ def _trace(trace: Trace) -> Content:
         folded=True,
     )
     lead: list[Block] = [Gallery(tuple(pictures))] if pictures else []
-    if on_gpu.height:
-        caption = f"Savings of the last five recurrences on {gpu} by data set, {mean}. {title}"
-        rows = on_gpu.sort("dataset")
-        lead.append(result_table(rows, SweepSummary, caption=caption, columns=_LEAD))
     if on_gpu.is_empty():
         return Content((), (table,), tuple(lead), _LIMITATIONS).of(title)
     slower = (on_gpu["time_saved"] < 0).sum()

@@ -60,7 +60,6 @@ from traceana.tables.formatting import (
 _MAX_GROUPS: Final = 20
 _LABEL: Final = 28  # characters of a line of a label in the figure
 _DISTRIBUTION: Final = ("cov", "p05", "p25", "median", "p75", "p95", "p99")
-_LEAD: Final = ("cov", "p05", "median", "p95", "p99")
 _ALIKE: Final = 0.9
 """CoV within groups over that of all rows from which the grouping predicts little."""
 _LIMITATIONS: Final = (
@@ -114,7 +113,7 @@ def _form(trace: Trace, table: str) -> _Cohort:
 
 
 def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
-    """Show the ratios of each trace without groups, and within its first grouping."""
+    """Draw the ratios of each trace without groups, and within its first grouping."""
     ungrouped = pl.when(grouping="none").then(pl.lit("not grouped"))
     by = ungrouped.otherwise(pl.format("by {}", "grouping"))
     parts = [
@@ -125,8 +124,9 @@ def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     ]
     if not parts:
         return []
-    rows = pl.concat(parts)
-    shown = rows.filter(pl.col("p95") > 0)
+    shown = pl.concat(parts).filter(pl.col("p95") > 0)
+    if shown.is_empty():
+        return []
     alone = len(cohorts) == 1  # the caption names the only trace
     labels = [  # a trace is named once
         name[name.rindex(", by ") + 2 :]
@@ -138,14 +138,7 @@ def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     title = "; ".join(cohort.name for cohort in cohorts)
     about = "Runtime ratios over all rows, and within groups"
     picture = drawing("runtime-ratio", shown, trace=None, title=title, key=key, about=about)
-    table = result_table(
-        rows,
-        RuntimeRatioSummary,
-        columns=("cohort", "n", *_LEAD),
-        headings={"cohort": "Runtimes of"},
-        caption=about,
-    )
-    return [*([Gallery((picture,))] if shown.height else []), table]
+    return [Gallery((picture,))]
 
 
 def _details(cohort: _Cohort) -> list[Block]:
@@ -169,7 +162,7 @@ def _details(cohort: _Cohort) -> list[Block]:
         headings={"grouping": "Grouped by", "n_excluded": "Excluded: alone or no group"},
         caption=f"{what} by grouping. {cohort.title}",
     )
-    figure = _lead([cohort], f"runtime-ratio-{cohort.trace.id}")[:-1] if cohort.is_cut_much else []
+    figure = _lead([cohort], f"runtime-ratio-{cohort.trace.id}") if cohort.is_cut_much else []
     return [Text(notes, definitions), *figure, spread, *_groups(cohort, what)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -14,7 +14,6 @@ from traceana.page.blocks import (
     Content,
     Drawing,
     Gallery,
-    Table,
     Text,
     drawing,
     picture_key,
@@ -27,7 +26,6 @@ from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.detect import UNCLEAR, detect_stragglers
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.store import Trace
-from traceana.tables.declare import ResultTable
 from traceana.tables.formatting import listed, plural, share, three_digits, three_digits_range
 
 _MAX_DRAWN: Final = 2
@@ -39,9 +37,7 @@ _LEAST: Final = 1.01
 _LONG_BEFORE: Final = 0.2
 """Fraction of a job, at its end, without a worker from which this may be a main result."""
 _MAX_FILES: Final = 12
-MAX_ROWS: Final = 10
 _SLOWDOWN: Final = ("slowdown", "slowdown_iterations", "slowdown_noise")
-_LEAD: Final = ("trace", "job_id", "n_workers", *_SLOWDOWN, "n_episodes", "n_slow_workers", "note")
 _COST: Final = ("slowdown", "slowdown_median", *_SLOWDOWN[1:], "slowdown_excess")
 _COUNTS: Final = ("n_episodes", "max_at_once", "n_slow_workers")
 _WITHOUT: Final = ("slowdown_without_episodes", "slowdown_without_either")
@@ -64,11 +60,6 @@ def build(traces: Sequence[Trace]) -> Content:
     results = {trace: trace.once(workers.stragglers) for trace in traces}
     jobs = {trace: result.jobs.sort(*workers.JOB_ORDER) for trace, result in results.items()}
     lead: tuple[Block, ...] = (Gallery(tuple(_draw_costliest(results))),)
-    if len(traces) > 1:  # the details have the jobs of each
-        n_jobs = sum(frame.height for frame in jobs.values())
-        some = f", the {MAX_ROWS} largest of {n_jobs}" if n_jobs > MAX_ROWS else ""
-        what = f"Slowdown by stragglers{some}"
-        lead += (largest_of_traces(jobs, "slowdown", StragglerJobs, _LEAD, what),)
     by_iterations = pl.col("slowdown_iterations").alias("slowdown")  # of samples of equal time
     weighted = {
         trace: rows.with_columns(by_iterations) if workers.clock(trace) == "time_s" else rows
@@ -83,20 +74,6 @@ def build(traces: Sequence[Trace]) -> Content:
     findings = [finding for same in zip_longest(*of_each) for finding in same if finding]
     blocks = (block for trace in traces for block in _details(trace, results[trace]))
     return Content(tuple(findings), (Text(_definitions()), *blocks), lead, _LIMITATIONS)
-
-
-def largest_of_traces(
-    frames: Mapping[Trace, pl.DataFrame],
-    by: str,
-    table: type[ResultTable],
-    columns: Sequence[str],
-    what: str,
-) -> Table:
-    """Return the rows of several traces that are largest by a column."""
-    rows = pl.concat(frame.with_columns(trace=pl.lit(one.label)) for one, frame in frames.items())
-    largest = rows.sort(by, descending=True, nulls_last=True).head(MAX_ROWS)
-    caption = f"{what}. {'; '.join(trace.label for trace in frames)}"
-    return result_table(largest, table, columns=columns, caption=caption)
 
 
 def _draw_costliest(results: dict[Trace, StragglerResult]) -> list[Drawing]:

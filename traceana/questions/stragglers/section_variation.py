@@ -24,7 +24,6 @@ from traceana.page.finding import Finding
 from traceana.page.section import Needs, Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.cov import iteration_cov
-from traceana.questions.stragglers.section import largest_of_traces
 from traceana.questions.stragglers.tables import (
     AttributeGroups,
     AttributeResult,
@@ -48,7 +47,6 @@ from traceana.tables.formatting import (
 _MAX_DRAWN: Final = 2
 _MAX_LINES: Final = 7
 _FEW: Final = ("n", "median", "median_ci_low", "median_ci_high", "p95", "max", "fraction_above_0_5")
-_LEAD: Final = ("trace", "job_id", *_FEW)
 _PUBLISHED: Final = ("job_id", *_FEW, "effective_n", "right_truncated")
 _COLUMNS: Final = (
     *(name for name in CovSummary.columns() if name != "n_missing"),
@@ -90,10 +88,6 @@ def build(traces: Sequence[Trace]) -> Content:
     curves = chain.from_iterable(map(_draw_curves, shown))
     pictures = (*map(_draw_cov, shown[:_MAX_DRAWN]), *islice(curves, 2 * _MAX_DRAWN))
     lead: tuple[Block, ...] = (Gallery(pictures),) if pictures else ()
-    if len(computed) > 1:
-        ddof_0 = {trace: rows.filter(ddof=0) for trace, rows in computed.items()}
-        what = "CoV across workers by job (ddof 0), largest median first"
-        lead += (largest_of_traces(ddof_0, "median", CovSeries, _LEAD, what),)
     return Content(findings, (Text(_OPENING), *blocks), lead, _LIMITATIONS)
 
 
@@ -304,9 +298,6 @@ SECTION = Section(
 _COSTLY: Final = 0.01  # fraction of a job's time from which a group of workers is an alert
 _BEYOND_CHANCE: Final = 0.05
 _MAX_FILES: Final = 12
-_MAX_ROWS: Final = 10
-_EXPLAINED: Final = ("gain", "explained", "explained_by_chance", "explains")
-_ATTRIBUTES_LEAD: Final = ("trace", "job_id", "attribute", "group", "n_workers", *_EXPLAINED)
 _ATTRIBUTES_LIMITATIONS: Final = (
     "Gains hold if every step waits for its slowest worker. Which attribute is tested depends on "
     "what the trace names: without hosts or stages each worker is a group by itself."
@@ -364,13 +355,10 @@ def _details(trace: Trace, result: AttributeResult) -> tuple[Block, ...]:
 
 
 def _lead(traces: Sequence[Trace], results: dict[Trace, AttributeResult]) -> tuple[Block, ...]:
-    """Return the group of each job that explains or gains most, and the first of them as figure."""
+    """Return the figure of the job of which a group explains or gains most."""
     order: dict[str, Any] = {"descending": True, "nulls_last": True, "maintain_order": True}
     best = pl.concat(
-        result.attributes.drop_nulls("gain")
-        .sort("explains", "gain", **order)
-        .unique("job_id", keep="first", maintain_order=True)
-        .with_columns(trace=pl.lit(trace.label), id=pl.lit(trace.id))
+        result.attributes.drop_nulls("gain").with_columns(id=pl.lit(trace.id))
         for trace, result in results.items()
     ).sort("explains", "gain", **order)
     if best.is_empty():
@@ -381,20 +369,7 @@ def _lead(traces: Sequence[Trace], results: dict[Trace, AttributeResult]) -> tup
         for drawing in draw_attributes([trace for trace in traces if trace.id == trace_id])
         if drawing.result.attributes["job_id"][0] == job and drawing.result.attributes.height > 1
     ]
-    shown: tuple[str, ...] = _ATTRIBUTES_LEAD if len(traces) > 1 else _ATTRIBUTES_LEAD[1:]
-    headings = {"trace": "Trace"}
-    if best["attribute"].unique().to_list() == ["worker"]:
-        shown = tuple(name for name in shown if name not in ("attribute", "n_workers"))
-        headings["group"] = "Worker"
-    some = f", the first {_MAX_ROWS} of {best.height}" if best.height > _MAX_ROWS else ""
-    caption = (
-        f"{headings.get('group', 'Group')} that explains most of each job's slowdown, the "
-        f"most time gained first{some}. {'; '.join(trace.label for trace in traces)}"
-    )
-    table = result_table(
-        best.head(_MAX_ROWS), StragglerAttributes, columns=shown, headings=headings, caption=caption
-    )
-    return (*([Gallery(tuple(pictures))] if pictures else []), table)
+    return (Gallery(tuple(pictures)),) if pictures else ()
 
 
 def draw_attributes(traces: Sequence[Trace]) -> list[Drawing]:

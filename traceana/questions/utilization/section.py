@@ -15,13 +15,11 @@ from traceana.page.blocks import (
     Drawing,
     Gallery,
     Picture,
-    Table,
     Text,
     drawing,
     join_parts,
     result_table,
     small_multiples,
-    traces_table,
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
@@ -258,7 +256,6 @@ SECTION = Section(
 
 
 _LIMITS = ("ci_low", "ci_high")
-_LEFT = ("n_missing", "requested_hours")  # columns that the table of several traces leaves out
 
 
 def build_requested(traces: Sequence[Trace]) -> Content:
@@ -288,17 +285,10 @@ def build_requested(traces: Sequence[Trace]) -> Content:
             blocks.append(result_table(rows, RequestedUsed, caption=caption, folded=bool(by)))
     if not headlines:
         return Content()
-    several, tables = len(whole) > 1, list[Table]()
-    if several:  # the details have the table of each
-        every = pl.concat(whole.values())
-        left = {*_LEFT, *(name for name in _LIMITS if not every[name].count())}
-        shown = [name for name in every.columns if name not in left]
-        caption = "Used over requested resources of ended jobs"
-        tables = traces_table(whole, RequestedUsed, caption=caption, columns=shown)
     return Content(
-        tuple(headlines if several else findings),
+        tuple(headlines if len(whole) > 1 else findings),
         tuple(blocks),
-        lead=(Gallery(tuple(drawings[:2])), *tables),
+        lead=(Gallery(tuple(drawings[:2])),),
         limitations="Memory used is the largest that the scheduler sampled, so it can be too low. "
         "Jobs without a recorded use are excluded.",
     )
