@@ -316,10 +316,9 @@ def _hazards(cohort: Cohort) -> Content:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
     hazards = cohort.over_units(hazard_by_runtime, cohort.rows, events=events, **SEEN)
     of_hazard = result_table(
-        hazards.filter(event=events[0]),
+        hazards.sort(pl.col("event") != events[0], maintain_order=True),
         HazardByRuntime,
-        columns=("from_s", "to_s", "n_events", "run_hours", "hazard_per_h", "ci_low", "ci_high"),
-        caption=f"Hazard of {cohort.noun} to end as {events[0]}, by runtime. {cohort.title}",
+        caption=f"Hazards of {cohort.noun} to end, by runtime. {cohort.title}",
     )
     findings: list[str] = []
     tables: list[Block] = []
@@ -329,10 +328,6 @@ def _hazards(cohort: Cohort) -> Content:
             tables += [block] if block is not None else []
     findings.append(_early(hazards, cohort))
     tables.append(of_hazard)
-    if len(events) > 1:
-        others = hazards.filter(pl.col("event") != events[0])
-        what = f"Hazards of the other ends of {cohort.noun}. {cohort.title}"
-        tables.append(result_table(others, HazardByRuntime, caption=what))
     told = tuple(filter(None, findings))
     blocks = (Text("", cohort.definitions), *tables[1:])
     return Content(told, blocks, lead=(tables[0],), limitations=_HAZARD_LIMITATIONS)

@@ -33,7 +33,6 @@ from traceana.questions.runtimes.fit import (
 from traceana.questions.runtimes.tables import (
     DistributionFits,
     FamilyRanking,
-    RuntimeOverview,
     RuntimeSensitivity,
     TailIndex,
 )
@@ -104,28 +103,24 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _lead(fits: Found) -> list[Block]:
-    lines, rows = [], []
-    for name, (_, found) in fits.items():
-        if found.fits is None or found.fits.quantiles is None:
-            continue
-        n, table = found.n_timed, found.fits.table
-        numbers = (pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high"))
-        named = (pl.lit(name).alias("trace"), pl.lit(n).alias("n"))
-        lines.append(found.fits.quantiles.select(*named, "fraction_below", *numbers))
-        row: dict[str, Any] = {"trace": name, "n": n, "best": found.fits.best}
-        row |= zip(("median_s", "ci_low", "ci_high"), found.median, strict=True)
-        row["ks_statistic"] = table["ks_statistic"][0] if found.fits.best else None
-        row["tail_index"] = None if found.tail is None else found.tail["tail_index"][0]
-        rows.append(row)
+    lines = [
+        found.fits.quantiles.select(
+            pl.lit(name).alias("trace"),
+            pl.lit(found.n_timed).alias("n"),
+            "fraction_below",
+            *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
+        )
+        for name, (_, found) in fits.items()
+        if found.fits is not None and found.fits.quantiles is not None
+    ]
     if not lines:
         return []
     key, about = "runtime-distribution", "Distribution of runtimes"
     look: dict[str, Any] = {"x_label": "Runtime", "heading": "Runtime", "durations": True}
-    look["title"] = "; ".join(str(row["trace"]) for row in rows)
-    figure = drawing("empirical-distribution", pl.concat(lines), None, key, about, **look)
-    caption = "Runtimes of each trace; the median of a complete log is exact"
-    table = pl.DataFrame(rows, infer_schema_length=None).select(*RuntimeOverview.columns())
-    return [Gallery((figure,)), result_table(table, RuntimeOverview, caption=caption)]
+    look["title"] = "; ".join(line["trace"][0] for line in lines if line.height)
+    return [
+        Gallery((drawing("empirical-distribution", pl.concat(lines), None, key, about, **look),))
+    ]
 
 
 def _median_finding(fits: Found) -> str:

@@ -24,18 +24,6 @@ from traceana.tables.declare import (
 from traceana.tables.result import Result
 
 
-class RuntimeOverview(ResultTable):
-    """One row per trace: quantiles of runtime and the best family."""
-
-    trace = text("Trace")
-    n = count("n", "runtimes above 0")
-    median_s = seconds("Median")
-    ci_low, ci_high = ci("of the median", display="duration")
-    best = text("Best family", "smallest BIC")
-    ks_statistic = ratio("KS distance", "of the best family")
-    tail_index = ratio("Tail index", "of the square root of n largest runtimes")
-
-
 class RuntimeSensitivity(ResultTable):
     """Estimates by treatment of left-truncated and censored rows."""
 

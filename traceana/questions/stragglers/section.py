@@ -194,22 +194,15 @@ def _episodes(result: StragglerResult, name: str, time: str) -> list[Block]:
 def _levels(result: StragglerResult, name: str) -> list[Block]:
     order = [*workers.JOB_ORDER, pl.col("ratio_to_peers")]
     rows = result.levels.sort(order, descending=[False, False, True])
-    slow = (pl.col("is_slow") | pl.col("is_slower")).fill_null(value=False)
-    waited = "Waited for: fraction of the waiting time in which the worker is the slowest."
-    others = f"Levels of the {'' if rows.filter(slow).is_empty() else 'other '}workers"
-    blocks: list[Block] = []
-    for some, what, folded in (
-        (slow, "Workers slower than their peers beyond noise", False),
-        (~slow, others, True),
-    ):
-        if (table := rows.filter(some)).height:
-            caption = f"{what}. {waited} {name}"
-            blocks.append(
-                result_table(table, Levels, caption=caption, folded=folded, columns=_LEVELS)
-            )
-    if rows.filter(slow).is_empty() and result.jobs["n_episodes"].count():
-        blocks.insert(0, Text("No worker is slower than its peers beyond noise."))
-    return blocks
+    caption = (
+        "Levels of the workers. Waited for: fraction of the waiting time in which the worker is "
+        f"the slowest. {name}"
+    )
+    table = result_table(rows, Levels, caption=caption, columns=_LEVELS, folded=True)
+    is_slow = pl.col("is_slow") | pl.col("is_slower")
+    none_slow = rows.filter(is_slow).is_empty() and result.jobs["n_episodes"].count()
+    none = [Text("No worker is slower than its peers beyond noise.")] if none_slow else []
+    return [*none, table]
 
 
 def _unknown(jobs: pl.DataFrame) -> str:
