@@ -45,8 +45,8 @@ def test_the_page_states_what_was_planted(tmp_path: Path) -> None:
     assert f"Of {hours:,.0f} GPU-hours {useful} went to completed jobs" in page
     assert re.search(r"predicts runtimes \d+ % better than the median of all earlier jobs", page)
     early = fails.sum() / (np.minimum(runtime, 60).sum() / 3600)
-    [row] = [line for line in page.splitlines() if line.startswith("| 0 s | 1 min |")]
-    _, _, _, events, _, per_hour, *_ = (cell.strip() for cell in row.split("|"))
+    [row] = [line for line in page.splitlines() if line.startswith("| failed | 0 s | 1 min |")]
+    _, _, _, _, _, events, _, per_hour, *_ = (cell.strip() for cell in row.split("|"))
     assert (events, per_hour) == (f"{fails.sum()}", f"{early:.3g}")
 
 
