@@ -298,6 +298,8 @@ SECTION = Section(
 _COSTLY: Final = 0.01  # fraction of a job's time from which a group of workers is an alert
 _BEYOND_CHANCE: Final = 0.05
 _MAX_FILES: Final = 12
+_ANSWER: Final = ("group", "n_workers", "gain", "explained", "explained_by_chance", "explains")
+_FIRST: Final = ("job_id", "attribute", *_ANSWER)
 _ATTRIBUTES_LIMITATIONS: Final = (
     "Gains hold if every step waits for its slowest worker. Which attribute is tested depends on "
     "what the trace names: without hosts or stages each worker is a group by itself."
@@ -346,10 +348,10 @@ def _details(trace: Trace, result: AttributeResult) -> tuple[Block, ...]:
         f"{trace.label}"
     )
     caused = [result_table(costly, AttributeGroups, caption=caption, folded=True)]
+    columns = (*_FIRST, *(name for name in attributes.columns if name not in _FIRST))
+    caption = f"What explains slow jobs. {trace.label}"
     return (
-        result_table(
-            attributes, StragglerAttributes, caption=f"What explains slow jobs. {trace.label}"
-        ),
+        result_table(attributes, StragglerAttributes, columns=columns, caption=caption),
         *(caused if costly.height else []),
     )
 
