@@ -155,6 +155,31 @@ def test_jobs_without_a_user_are_named_where_they_used_more_than_any_user(tmp_pa
     )
 
 
+def test_a_user_who_wastes_far_more_than_the_others_is_named(tmp_path: Path) -> None:
+    """Of 40 jobs of 2 h on one GPU each, 30 of eva's fail, and 4 of each of nine others."""
+    failing = {"eva": 30, **dict.fromkeys("abcdefghi", 4)}
+    jobs = pl.DataFrame(
+        [
+            (f"{user} {at}", user, 3600.0 * at, 3600.0 * at, 3600.0 * (at + 2), 1, at < failed)
+            for user, failed in failing.items()
+            for at in range(40)
+        ],
+        schema=["job_id", "user", "submit_s", "start_s", "end_s", "gpus", "fails"],
+        orient="row",
+    )
+    failed = pl.when("fails").then(pl.lit("failed")).otherwise(pl.lit("completed"))
+    jobs = jobs.select(pl.exclude("fails"), status=failed)
+    add_table(jobs, trace="one", table="jobs", store=tmp_path)
+    content = section_consumers.build([open_store(tmp_path).trace("one")])
+    [found] = [one for one in content.findings if "of their GPU-hours" in str(one)]
+    assert str(found) == (  # 60 of 80 h, 72 of 720 h
+        "one: user eva wasted 75 % of their GPU-hours in jobs that failed or were cancelled, the "
+        "others 10 %: 60 of the 132 wasted (40 jobs)."
+    )
+    assert isinstance(found, Finding)
+    assert (found.cost_gpu_h, found.alert != "") == (60, False), "60 of 800 h are less than a tenth"
+
+
 def test_memory_that_accounts_did_not_use() -> None:
     """By hand: bio uses 1 of 10 GiB in 30 jobs of 2 h, the others 8 of 10 GiB in 90 jobs of 1 h."""
     jobs = pl.DataFrame(

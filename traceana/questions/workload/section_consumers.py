@@ -54,6 +54,9 @@ _NOTED_TIMES: Final = 2
 _SLOW_S: Final = 3600
 _TIMES: Final = 5
 """The same of an alert."""
+_WASTING: Final = 0.2
+_WASTING_TIMES: Final = 2
+"""Fraction of the hours wasted, and ratio to the others' wasted fraction, of a named user."""
 _ALPHA: Final = 0.05
 _ALARMING: Final = 0.01
 """Adjusted p below which a GPU type that fails more often is an alert, as a node is."""
@@ -149,7 +152,12 @@ def _findings(consumers: Consumers, trace: Trace) -> list[Finding]:
         _slow_queue(consumers),
         _waits(consumers, trace),
     )
-    findings = [*_idle(consumers), *_wasted(consumers), *filter(None, parts)]
+    findings = [
+        *_idle(consumers),
+        *_wasted(consumers),
+        *_wasting(consumers),
+        *filter(None, parts),
+    ]
     if not findings:
         whole = consumers.whole
         used = [
@@ -212,6 +220,37 @@ def _wasted(consumers: Consumers) -> Iterator[Finding]:
             cost_gpu_h=row["wasted_hours"] if unit == "GPU" else 0.0,
             cost_jobs=row["jobs"],
             alert=alert if part >= _COSTLY else "",
+            heading=heading,
+            is_null=part < _NEGLIGIBLE,
+        )
+
+
+def _wasting(consumers: Consumers) -> Iterator[Finding]:
+    """Name the users that waste much of all that is wasted, and more of their hours than others."""
+    users, unit = consumers.groups.get("user"), consumers.unit
+    hours = f"{unit.lower()}_hours"
+    if users is None or hours not in users.columns:
+        return
+    total, lost = (float(users[name].sum() or 0) for name in (hours, "wasted_hours"))
+    several = users.drop_nulls("user").filter(pl.col("jobs") >= FEWEST_WAITS)
+    for row in several.sort("wasted_hours", descending=True).head(_NAMED).rows(named=True):
+        used, wasted = row[hours] or 0.0, row["wasted_hours"] or 0.0
+        others = (lost - wasted) / (total - used) if total > used else 0.0
+        if not wasted or wasted < max(_WASTING * lost, _NOTICED * total):
+            return
+        if wasted <= _WASTING_TIMES * others * used:
+            continue
+        part = wasted / total
+        heading = f"user {row['user']} wasted {share(wasted / used)} of their {unit}-hours"
+        of_all = f"{hours_text(wasted)} of the {hours_text(lost)} wasted"
+        yield Finding(
+            f"{heading} in jobs that failed or were cancelled, the others {share(others)}: "
+            f"{of_all} ({plural(row['jobs'], 'job')}).",
+            effect=wasted / used,
+            n=row["jobs"],
+            cost_gpu_h=wasted if unit == "GPU" else 0.0,
+            cost_jobs=row["jobs"],
+            alert=f"{heading}, {of_all}" if part >= _COSTLY else "",
             heading=heading,
             is_null=part < _NEGLIGIBLE,
         )
