@@ -12,6 +12,7 @@ import pytest
 
 from tests.ingesters.conftest import tar_gz
 from traceana.ingesters import IngestError, files, ingest
+from traceana.ingesters.forward import Forward
 from traceana.store import open_store
 
 INSTANCES = "".join(f"j{i},worker,n{i},w{i},i{i},Running,{i + 1}.0,,m1\n" for i in range(3000))
@@ -32,16 +33,16 @@ def test_an_archive_of_one_large_file_is_decompressed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str
 ) -> None:
     read: list[int] = []
-    original = files.Forward.read
+    original = Forward.read
 
-    def count(self: files.Forward, size: int) -> bytes:
+    def count(self: Forward, size: int) -> bytes:
         if not self.tell():
             read.append(0)
         data = original(self, size)
         read[-1] += len(data)
         return data
 
-    monkeypatch.setattr(files.Forward, "read", count)
+    monkeypatch.setattr(Forward, "read", count)
     name = "pai_instance_table.csv"
     path = tar_gz(tmp_path / f"{packed}.tar.gz", {name: TABLES[name]})
     ledger = ingest(path, store=tmp_path / "store")

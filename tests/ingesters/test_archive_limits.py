@@ -5,6 +5,9 @@ from __future__ import annotations
 import bz2
 import io
 import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -14,7 +17,7 @@ import pytest
 from tests.ingesters.conftest import itp_archive, tar_gz
 from traceana.errors import SourceError
 from traceana.ingesters import IngestError, files, ingest, propose_mapping
-from traceana.ingesters.files import read_tar
+from traceana.ingesters.files import Member, read_tar
 from traceana.store import open_store
 
 
@@ -131,3 +134,31 @@ def test_other_packings_are_named(tmp_path: Path, start: bytes) -> None:
     for asked in (ingest, propose_mapping):
         with pytest.raises(SourceError, match="packed by bzip2 or zstd; unpack it first"):
             asked(tmp_path / "jobs.csv.bz2")
+
+
+def test_an_archive_of_many_logs_is_unpacked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = {f"logs/{number}.csv": f"job_id\nj{number}\n".encode() for number in range(40)}
+    tar_gz(tmp_path / "logs.tar.gz", members)
+    opened: list[object] = []
+    original = files.open_archive
+
+    def count(paths: tuple[Path, ...]) -> AbstractContextManager[Iterator[Member]]:
+        opened.append(paths)
+        return original(paths)
+
+    monkeypatch.setattr(files, "open_archive", count)
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    given: dict[str, Any] = {"mapping": '[trace]\n[jobs]\njob_id = "job_id"\n', "trace": "m"}
+    ingest(tmp_path / "logs.tar.gz", store=tmp_path / "store", **given)
+    assert len(opened) == 2  # to list it and to unpack it
+    assert not list((tmp_path / "scratch").iterdir())
+    monkeypatch.setattr(files, "_MOST_UNPACKED", 100)  # no room for it
+    ingest(tmp_path / "logs.tar.gz", store=tmp_path / "other", **given)
+    assert len(opened) > 40
+    stores = [open_store(tmp_path / name) for name in ("store", "other")]
+    ledgers = [store.ledger("m").json for store in stores]
+    assert ledgers[0] == ledgers[1]
+    assert stores[0].scan("m", "jobs").collect().equals(stores[1].scan("m", "jobs").collect())

@@ -17,7 +17,9 @@ import pytest
 from tests.ingesters.conftest import tar_gz
 from traceana.errors import SourceError
 from traceana.ingesters import build, files, ingest
-from traceana.ingesters.files import CsvFile, Forward, list_csvs, open_csv, open_unwrapped
+from traceana.ingesters import forward as headers
+from traceana.ingesters.files import CsvFile, list_csvs, open_csv, open_unwrapped
+from traceana.ingesters.forward import Forward
 from traceana.ingesters.readers import csv as lines
 from traceana.ingesters.readers import sacct_lines
 from traceana.store import open_store
@@ -40,8 +42,10 @@ def test_limits_are_those_in_the_documentation() -> None:
         "separators in a line with quotes": lines._MOST_QUOTED,
         "expression that fails, other than by `CAST`": build._MOST_FAILED,
         "distinct unknown values of a column": build._WORDS,
-        "header of an archive's member": files._LONGEST_HEADER,
+        "header of an archive's member": headers._LONGEST_HEADER,
         "members of an archive": files._MOST_MEMBERS,
+        "logs of an archive": files._MOST_LOGS,
+        "logs of a tar archive, unpacked once from 8 on": files._MOST_UNPACKED,
         "lines of a Slurm record whose name contains line ends": sacct_lines._MOST_LINES,
     }
     stated = re.findall(

@@ -8,22 +8,25 @@ import io
 import lzma
 import os
 import re
-import struct
+import shutil
 import tarfile
+import weakref
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
+from tempfile import gettempdir, mkdtemp
 from typing import IO, Final, NamedTuple, TypeVar, cast
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from isal import igzip, isal_zlib
 
 from traceana.errors import SourceError
+from traceana.ingesters.forward import Forward
 
 _BROKEN: Final[tuple[type[Exception], ...]] = (
     EOFError,
@@ -37,11 +40,11 @@ _BROKEN: Final[tuple[type[Exception], ...]] = (
 SYNTHETIC_PREFIX: Final = "SYNTHETIC-"
 _STEP: Final = 1 << 20
 _LARGE: Final = _STEP
-_LONGEST_HEADER: Final = 1 << 18
-_MOST_WORK: Final = 1 << 38  # the squares of four of them: half a minute
 _PADDING: Final = 2 * tarfile.BLOCKSIZE + tarfile.RECORDSIZE
 _MOST_MEMBERS: Final = 100_000
 _MOST_LOGS: Final = 1000
+_FEW_LOGS: Final = 8  # each is read from the start of a tar archive
+_MOST_UNPACKED: Final = 1 << 34
 _PACKED: Final = (ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA)
 _POINTERS: Final = (b"version https://git-lfs.github.com/spec/", b"/annex/objects/")
 
@@ -189,54 +192,6 @@ def read_tar(stream: IO[bytes], /) -> Iterator[Member]:
     raise tarfile.ReadError(f"it has more than {_MOST_MEMBERS:,} members")
 
 
-class Forward:
-    """A stream that knows its place and can be moved forward."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-        self._place = 0
-        self._allowed: int | None = None
-        self._work = 0
-
-    def tell(self) -> int:
-        """Return how many bytes were read."""
-        return self._place
-
-    def read(self, size: int) -> bytes:
-        """Read up to so many bytes."""
-        if self._allowed is not None:
-            self._allowed -= size
-            self._work += size**2  # of tarfile, where a header is made to its harm
-            if self._allowed < 0 or self._work > _MOST_WORK:
-                raise tarfile.ReadError("a header of more than 256 KiB, or many long ones")
-        data = self._stream.read(size)
-        if self._allowed is not None and re.search(rb"\d{256}", data):  # squared, too
-            raise tarfile.ReadError("a member's header has a number of more than 255 digits")
-        self._place += len(data)
-        return data
-
-    def seek(self, place: int) -> int:
-        """Move forward to a place, or to the end if it comes first."""
-        if place < self._place:
-            raise ValueError("this stream does not go back")
-        allowed, self._allowed = self._allowed, None
-        while self._place < place and self.read(min(place - self._place, _STEP)):
-            pass
-        self._allowed = allowed
-        return self._place
-
-    @contextmanager
-    def reading_header(self) -> Iterator[None]:
-        """Limit what is read, and turn what a malformed header raises into one error."""
-        self._allowed = _LONGEST_HEADER
-        try:
-            yield
-        except (ArithmeticError, LookupError, RecursionError, ValueError, struct.error) as error:
-            raise tarfile.ReadError(f"a member's header cannot be read ({error})") from error
-        finally:
-            self._allowed = None
-
-
 @contextmanager
 def open_packed(paths: tuple[Path, ...]) -> Iterator[io.RawIOBase]:
     """Open a file, or its parts as one, as it lies on disk."""
@@ -297,6 +252,14 @@ _GO_ON: Final[set[tuple[Path, ...]]] = set()
 """Archives that were found to go on after the member that seemed their last one."""
 
 
+class _Scratch:
+    """A temporary folder, which goes with the last log that is in it."""
+
+    def __init__(self) -> None:
+        self.folder = Path(mkdtemp(prefix="traceana-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+
 class UnlistedMemberError(Exception):
     """An archive goes on after the member that seemed its last one: list and read it again."""
 
@@ -321,6 +284,8 @@ class CsvFile:
     """Path of the list that has its rows, where it is JSON with several."""
     columns: tuple[str, ...] | None = None
     """Names of its columns, where it has no header."""
+    unpacked: tuple[_Scratch, str] | None = field(default=None, repr=False, compare=False)
+    """Its place, where the logs of its archive are unpacked."""
 
     @property
     def folder(self) -> Path:
@@ -455,7 +420,7 @@ def _list_archive(
     paths: tuple[Path, ...], listing: Listing, suffixes: tuple[str, ...], *, to_end: bool
 ) -> None:
     seen: set[str] = set()
-    before = len(listing.csvs)
+    before, size = len(listing.csvs), 0
     with open_archive(paths) as members:
         for member in members:
             path = PurePosixPath(member.name)
@@ -477,10 +442,27 @@ def _list_archive(
             with member.open() as stream:
                 head = _first_line(stream)
             listing.csvs.append(CsvFile(name, paths, member.name, marked, head))
-            if len(listing.csvs) - before > _MOST_LOGS:  # each is read from the archive's start
+            size += member.size if member.end else 0
+            if len(listing.csvs) - before > _MOST_LOGS:
                 raise SourceError(f"{where_of(paths)}: more than {_MOST_LOGS:,} logs; unpack it")
             if not to_end and len(seen) == 1 and _seems_last(member, paths):
                 return  # it is decompressed once, when its rows are read
+    logs = listing.csvs[before:]
+    room = min(_MOST_UNPACKED, shutil.disk_usage(gettempdir()).free // 2)
+    if len(logs) >= _FEW_LOGS and 0 < size <= room:
+        listing.csvs[before:] = _unpack(paths, logs)
+
+
+def _unpack(paths: tuple[Path, ...], logs: list[CsvFile]) -> list[CsvFile]:
+    """Write the logs of a tar archive to a folder: each would be read from the archive's start."""
+    scratch = _Scratch()
+    names = {log.member: str(number) for number, log in enumerate(logs)}
+    with open_archive(paths) as members:
+        for member in members:
+            if name := names.get(member.name):
+                with member.open() as packed, (scratch.folder / name).open("wb") as log:
+                    shutil.copyfileobj(packed, log, _STEP)
+    return [replace(log, unpacked=(scratch, names[log.member])) for log in logs]
 
 
 def _seems_last(member: Member, paths: tuple[Path, ...]) -> bool:
@@ -518,6 +500,11 @@ def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
     ...
     [b'job,gpus', b'a,2']
     """
+    if csv.unpacked:
+        scratch, name = csv.unpacked
+        with reading(csv.paths), (scratch.folder / name).open("rb") as stream:
+            yield stream
+        return
     if csv.member is None:
         with reading(csv.paths), open_unwrapped(csv.paths) as stream:
             yield stream
