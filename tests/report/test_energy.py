@@ -104,7 +104,7 @@ def test_all_gpus_in_one_figure_and_the_range_on_the_v100(
 ) -> None:
     gpus = tables[1]["gpu"].unique().sort().to_list()
     texts = {text.text for text in part.all("figure")[0].all("text")}
-    assert {*gpus, *tables[1]["dataset"].unique()} <= texts
+    assert {*map(str.upper, gpus), *tables[1]["dataset"].unique()} <= texts
     ratios = (
         energy_savings(*tables)
         .filter(gpu="v100", objective="energy", choice="both")["ratio"]
