@@ -68,7 +68,7 @@ def test_three_bars_a_data_set_are_the_ratios() -> None:
         assert round(one.get_y() + one.get_height() / 2) == 1
     assert [label.get_text() for label in ax.get_yticklabels()] == ["cifar100", "squad"]
     assert sorted(texts(ax)) == ["70.0 %", "80.0 %", "90.0 %", *["unknown"] * 3]
-    assert ax.get_title(loc="left").startswith("v100, ")
+    assert ax.get_title(loc="left").startswith("V100, ")
     assert ax.get_xlabel().startswith("Energy")
 
 

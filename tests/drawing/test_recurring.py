@@ -70,8 +70,8 @@ def test_a_mark_a_data_set_and_gpu_with_its_interval() -> None:
     ax = plot_energy_saved(summary)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["cifar100", "squad"]
     marks = {line.get_label(): np.asarray(line.get_xydata()) for line in ax.lines}
-    assert marks["a40"] == pytest.approx(np.array([[0.2, 0.84]]))
-    assert marks["v100"] == pytest.approx(np.array([[-0.1, 0.16]]))
+    assert marks["A40"] == pytest.approx(np.array([[0.2, 0.84]]))
+    assert marks["V100"] == pytest.approx(np.array([[-0.1, 0.16]]))
     bars = {c.get_gid(): c for c in ax.collections if isinstance(c, LineCollection)}
     assert bars["a40"].get_segments()[0][:, 0] == pytest.approx([0.1, 0.3])
     assert not len(bars["v100"].get_segments())

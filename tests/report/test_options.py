@@ -58,8 +58,9 @@ def test_without_findings_there_is_no_opening(zeus_store: Store, tmp_path: Path)
 
 
 def test_markdown_alone_with_its_figures(zeus_store: Store, tmp_path: Path) -> None:
-    (tmp_path / "figures").mkdir()
-    (tmp_path / "figures" / "of-an-earlier-report.svg").write_text("<svg/>")
+    for name in ("data/figure-of-an-earlier-report.csv", "figures/of-an-earlier-report.svg"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("<svg/>")
     path = build_report(zeus_store.path, out=tmp_path, only="energy", formats="md")
     assert path == tmp_path / "index.md"
     assert not (tmp_path / "index.html").exists()
