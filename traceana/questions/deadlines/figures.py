@@ -35,7 +35,8 @@ _MARKERS: Final = ("o", "s", "^", "D")
     result="deadline_tightness by cluster, with the kind of plans",
     reading="Tightness: time from submission to deadline over the runtime at the requested GPUs. "
     "Thin line: 5 % to 95 %; thick: 25 % to 75 %; dot: median. Left of the dashed line a deadline "
-    "can be met with more GPUs only; the percentage is the fraction to the right of it.",
+    "can be met with more GPUs only; the percentage is the fraction to the right of it. Plans "
+    "marked synthetic are drawn for the same jobs by the rules of the published ones.",
     counts=(pl.n_unique("cluster"), "cluster"),
 )
 def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
