@@ -53,9 +53,9 @@ def ask_for_report(name: str, error: BaseException, /) -> str:
     ...
     "Please report it with these words: traceana ..., reader mine, KeyError in ...: 'gpus'"
     """
-    *_, at = frames = extract_tb(error.__traceback__)
-    own = [one for one in frames if Path(__file__).parent in Path(one.filename).parents]
-    places = dict.fromkeys(f"{Path(one.filename).name}:{one.lineno}" for one in (at, *own[:-4:-1]))
+    *_, last = frames = extract_tb(error.__traceback__)
+    inner = [at for at in frames if Path(__file__).parent in Path(at.filename).parents]
+    places = dict.fromkeys(f"{Path(at.filename).name}:{at.lineno}" for at in (last, *inner[:-4:-1]))
     return (
         f"Please report it with these words: traceana {version('traceana')}, {name}, "
         f"{type(error).__name__} in {' from '.join(places)}: {reason_of(error)}"

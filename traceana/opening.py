@@ -137,7 +137,9 @@ def compare(
     from traceana.questions.comparison.compare_traces import compare_windows  # noqa: PLC0415  as above
     from traceana.tables.formatting import clock  # noqa: PLC0415  as above
 
-    traces = [one if isinstance(one, Trace) else read(one) for one in (a, *b) if one is not None]
+    traces = [
+        each if isinstance(each, Trace) else read(each) for each in (a, *b) if each is not None
+    ]
     if len(traces) != (2 if split is None else 1):
         raise DataError("compare takes two traces, or one and split")
     windows = [trace.once(window_of) for trace in traces]

@@ -328,18 +328,18 @@ def find_fault(file: PublishedFile, copy: Path, /) -> str | None:
     with copy.open("rb") as content:
         start = content.read(64)
         content.seek(0)
-        found = hashlib.file_digest(content, lambda: digest).hexdigest()
+        actual = hashlib.file_digest(content, lambda: digest).hexdigest()
     for mark, (tool, remedy) in POINTERS.items():
         if start.startswith(mark):
             return (
                 f"a {tool} pointer in place of the data; run `{remedy}` where it comes from, "
                 "or name another mirror"
             )
-    if found == expected:
+    if actual == expected:
         return None
     published = "" if file.bytes is None else f" ({file.bytes} bytes)"
     page = ", an HTML page" if re.match(rb"\s*<(!doctype )?html", start, re.IGNORECASE) else ""
     return (
         f"not what was published: expected {kind} {expected}{published}, "
-        f"found {found} ({size} bytes{page}); fetch it again, or name another mirror"
+        f"found {actual} ({size} bytes{page}); fetch it again, or name another mirror"
     )

@@ -107,8 +107,8 @@ def _expanded(
         parts = entry.get("series")
         if parts is None:
             yield key, dict(entry)
-        for part, own in (parts or {}).items():
-            words = {"part": part} | (own if isinstance(own, dict) else {"published": own})
+        for part, values in (parts or {}).items():
+            words = {"part": part} | (values if isinstance(values, dict) else {"published": values})
             shared = {name: of for name, of in entry.items() if name != "series"}
             stated = {name: of for name, of in words.items() if name in _FIELDS}
             yield f"{key}-{part}", _filled(shared | stated, words) | {"series": key}
@@ -262,7 +262,7 @@ PUBLISHED: Final[dict[str, tuple[PublishedFigure, ...]]] = {
 
 def traces_of(paper: str, /) -> tuple[str, ...]:
     """Return the traces that the claims of a paper need; none for a model alone."""
-    claims = [one for name in find_papers(paper, PUBLISHED) for one in PAPERS[name].claims]
+    claims = [claim for name in find_papers(paper, PUBLISHED) for claim in PAPERS[name].claims]
     return tuple(dict.fromkeys(trace for claim in claims for trace, _ in claim.tables))
 
 
@@ -290,8 +290,8 @@ def numbered(paper: str, number: str, /) -> tuple[PublishedFigure, ...]:
     published = figures_of(paper)
     figures = tuple(figure for figure in published if _has_number(figure, number))
     if not figures:
-        known = dict.fromkeys(figure.number for figure in published if figure.number)
-        numbers = ", ".join(known) or "none"
+        every = dict.fromkeys(figure.number for figure in published if figure.number)
+        numbers = ", ".join(every) or "none"
         raise DataError(f"{paper} has no figure {number!r} here; its numbers are {numbers}")
     return figures
 
@@ -455,9 +455,9 @@ def _incomplete(claim: Claim, stored: _Stored) -> Judgement | None:
     if missing and claim.every_file:
         return untested(f"files of the trace are not in the store: {', '.join(missing)}")
     for trace, table in claim.tables:
-        known = load_catalog().get(trace)
-        published = known.rows.get(table, 0) if known else 0
-        least = (_WHOLE if known and known.tried else _COUNTED) * published
+        listed = load_catalog().get(trace)
+        published = listed.rows.get(table, 0) if listed else 0
+        least = (_WHOLE if listed and listed.tried else _COUNTED) * published
         entry = stored.entries[trace, table]
         whole = all(file.as_published for file in entry.files)
         if not whole and entry.rows_read < least:

@@ -96,8 +96,10 @@ def compare(
     else:
         _show(comparison, ranked=split is None)
         if changes is not None:
-            own = {each.manifest.own_failures for each in opened} - {""}
-            failures = f" Failures of the published definition: {' '.join(sorted(own))}" * bool(own)
+            stated = {each.manifest.own_failures for each in opened} - {""}
+            failures = f" Failures of the published definition: {' '.join(sorted(stated))}" * bool(
+                stated
+            )
             terminal().print(
                 "\nChanges: exact; the interval of a ratio is for other days of such periods. "
                 f"median_runtime_s is of jobs that ended.{failures}"

@@ -70,9 +70,9 @@ def tables(*, store: Path | None = None, json: bool = False) -> None:
     columns = {key: opened.columns(*key) for key in stored}
     rows: list[dict[str, Any]] = []
     for trace, table in dict.fromkeys([*every, *stored]):
-        found = stored.get((trace, table), {})
-        sizes = {key: found.get(key) for key in ("rows", "rows_rejected", "bytes", "synthetic")}
-        of_table = columns[trace, table].to_dicts() if found else None
+        entry = stored.get((trace, table), {})
+        sizes = {key: entry.get(key) for key in ("rows", "rows_rejected", "bytes", "synthetic")}
+        of_table = columns[trace, table].to_dicts() if entry else None
         rows.append({"trace": trace, "table": table, **sizes, "columns": of_table})
     if json:
         print_json(rows)

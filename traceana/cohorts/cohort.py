@@ -208,8 +208,8 @@ class Cohort:
         n = self.rows[self.cluster].n_unique()
         if self.cluster == BLOCK or "job_id" not in self.rows.columns:
             return self.name_units(n)
-        own = pl.col(self.cluster).cast(pl.String) == pl.format(_OWN_UNIT, "job_id")
-        without = self.rows.filter(own)[self.cluster].n_unique()
+        is_own = pl.col(self.cluster).cast(pl.String) == pl.format(_OWN_UNIT, "job_id")
+        without = self.rows.filter(is_own)[self.cluster].n_unique()
         named = self.name_units(n - without)
         return f"{named} and {plural(without, 'job')} without one" if without else named
 
@@ -349,15 +349,15 @@ def _with_blocks(
         parts = zip(outcomes, both, strict=True)
         if not any(_differ_by_day(outcome, unit, blocks) for outcome, blocks in parts):
             return rows, cluster, None, None
-    found = max(both, key=lambda outcome: outcome.length_s)
-    note = found.note or next((outcome.note for outcome in both if outcome.note), None)
-    if found.n_blocks < MIN_BLOCKS:
+    longest = max(both, key=lambda outcome: outcome.length_s)
+    note = longest.note or next((outcome.note for outcome in both if outcome.note), None)
+    if longest.n_blocks < MIN_BLOCKS:
         return rows, cluster, None, note
     # a row without a time is a block of its own
-    code = pl.Series(found.code)
-    row_blocks = pl.select(pl.int_range(rows.height, dtype=pl.Int64) + found.n_blocks).to_series()
+    code = pl.Series(longest.code)
+    row_blocks = pl.select(pl.int_range(rows.height, dtype=pl.Int64) + longest.n_blocks).to_series()
     blocks = row_blocks.zip_with(code < 0, code).alias(BLOCK)
-    return rows.with_columns(blocks), cluster or BLOCK, found.length_s, note
+    return rows.with_columns(blocks), cluster or BLOCK, longest.length_s, note
 
 
 def _differ_by_day(values: Floats, unit: Integers, blocks: TimeBlocks) -> bool:

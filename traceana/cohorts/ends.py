@@ -42,8 +42,10 @@ def open_statuses(
     if numbers:
         check_range(lazy, numbers)
     column = nw.col(status)
-    own = {word: role for role, words in named.items() for word in words if word not in STATUSES}
-    if not own:
+    role_of = {
+        word: role for role, words in named.items() for word in words if word not in STATUSES
+    }
+    if not role_of:
         unknown = nw.when(~column.is_in(STATUSES)).then(column).min().alias("unknown")
         if (other := collect(lazy.select(unknown)).item()) is not None:
             parameters = " and ".join(f"{role}=" for role in named)
@@ -52,11 +54,11 @@ def open_statuses(
                 f"to name other values of column {status}"
             )
         return lazy
-    present = nw.when(column.is_in(list(own))).then(column).alias("present")
-    for word in set(own).difference(collect(lazy.select(present).unique())["present"]):
+    present = nw.when(column.is_in(list(role_of))).then(column).alias("present")
+    for word in set(role_of).difference(collect(lazy.select(present).unique())["present"]):
         raise DataError(
-            f"{own[word]} names status {word!r}; statuses are {', '.join(STATUSES)}, or those in "
-            f"column {status}"
+            f"{role_of[word]} names status {word!r}; statuses are {', '.join(STATUSES)}, or those "
+            f"in column {status}"
         )
     return lazy
 

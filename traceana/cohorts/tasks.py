@@ -149,8 +149,8 @@ def instance_times(trace: Trace, /) -> TaskTimes:
         start, end = nw.col("start_s"), nw.col("end_s")
         named = {"a": start.min(), "b": start.max(), "c": end.min(), "d": end.max()}
         ends += reduce_frame(rows, (), **named).row(0)
-    known = [time for time in ends if time is not None]
-    return replace(times, first_s=min(known, default=None), last_s=max(known, default=None))
+    stated = [time for time in ends if time is not None]
+    return replace(times, first_s=min(stated, default=None), last_s=max(stated, default=None))
 
 
 def task_times(trace: Trace, /, end_imputation: str = "drop") -> pl.DataFrame:
@@ -170,9 +170,9 @@ def task_owners(trace: Trace, /, *names: str) -> pl.DataFrame:
     """
     owners = trace.once(instance_times).tasks.lazy().select("job_id")
     if trace.store.has(trace.id, "jobs"):
-        there = trace.scan("jobs").collect_schema().names()
+        present = trace.scan("jobs").collect_schema().names()
         tagged = trace.store.has(trace.id, "job_tags") and (not names or "group" in names)
-        named = [name for name in names or OWNERS if name in there]
+        named = [name for name in names or OWNERS if name in present]
         jobs = sampled_rows(
             trace, "jobs", *dict.fromkeys(("job_id", *named, *["inst_id"] * tagged))
         )
@@ -193,8 +193,8 @@ def task_owners(trace: Trace, /, *names: str) -> pl.DataFrame:
         owners = owners.join(jobs, on="job_id", how="left", maintain_order="left")
     columns = pl.selectors.by_name(*OWNERS, require_all=False)
     table = owners.select(columns).with_columns(pl.selectors.categorical().cast(pl.String))
-    found = table.collect(engine="streaming")
-    return found.select(column.name for column in found if column.count())
+    collected = table.collect(engine="streaming")
+    return collected.select(column.name for column in collected if column.count())
 
 
 def _sampled(trace: Trace, table: str) -> IntoFrame:

@@ -76,15 +76,15 @@ class FigureEntry:
     def describe(self, result: Any, /) -> str:  # noqa: ANN401  whatever the figure takes
         """Return n of a result, or what ``describe_<figure>`` in the figure's module returns."""
         name = self.plot.__name__.replace("plot_", "describe_")
-        own = getattr(sys.modules[self.plot.__module__], name, None)
-        if own is not None or self.counts is None:
-            return "" if own is None else own(result)
+        described = getattr(sys.modules[self.plot.__module__], name, None)
+        if described is not None or self.counts is None:
+            return "" if described is None else described(result)
         expression, noun = self.counts
         frame = result
         if not isinstance(result, pl.DataFrame):
             frames = (getattr(result, name) for name in result.tables)
             needed = {*expression.meta.root_names()}
-            frame = next(one for one in frames if one is not None and needed <= {*one.columns})
+            frame = next(each for each in frames if each is not None and needed <= {*each.columns})
         return f"n = {plural(int(frame.select(expression).item()), noun)}."
 
 
@@ -261,24 +261,27 @@ def plot_small_multiples(
     for place, panel in enumerate(panels):
         axes.append(drawn.add_subplot(grid[divmod(place, columns)]))
         get_figure(panel.figure).plot(panel.result, ax=axes[-1], **panel.options)
-        for artist in axes[-1].findobj(lambda one: one.get_gid() is not None) if place else ():
+        for artist in axes[-1].findobj(lambda each: each.get_gid() is not None) if place else ():
             artist.set_gid(f"{artist.get_gid()}-{place + 1}")  # ids within an SVG are unique
-    for one in axes:
-        if one.get_ylabel() == one.get_title(loc="left"):
-            one.set_ylabel("")
+    for each in axes:
+        if each.get_ylabel() == each.get_title(loc="left"):
+            each.set_ylabel("")
     if share_x:
-        low, high = min(one.get_xlim()[0] for one in axes), max(one.get_xlim()[1] for one in axes)
+        low, high = (
+            min(each.get_xlim()[0] for each in axes),
+            max(each.get_xlim()[1] for each in axes),
+        )
         widest = max(
-            axes, key=lambda one: np.ptp(one.xaxis.get_transform().transform(one.get_xlim()))
+            axes, key=lambda each: np.ptp(each.xaxis.get_transform().transform(each.get_xlim()))
         )
         ticks = FixedLocator([*widest.get_xticks()])  # of a narrower panel they would overlap
         if isinstance(chosen := widest.xaxis.get_major_locator(), DurationLocator):
             ticks = chosen.between(low, high)
-        for place, one in enumerate(axes):
-            one.set_xlim(low, high)
-            one.xaxis.set_major_locator(ticks)
+        for place, each in enumerate(axes):
+            each.set_xlim(low, high)
+            each.xaxis.set_major_locator(ticks)
             if place + columns < len(axes):
-                one.set_xlabel("")
+                each.set_xlabel("")
     return axes[0]
 
 

@@ -182,10 +182,10 @@ def _shrink(text: str, prefix: str) -> str:
     ids: dict[str, str] = {}
     text = re.sub(
         rf"{re.escape(prefix)}-{_HASHED.pattern}",
-        lambda found: ids.setdefault(found[1], f"i{start}{len(ids)}"),
+        lambda match: ids.setdefault(match[1], f"i{start}{len(ids)}"),
         text,
     )
-    text = _PLACE.sub(lambda found: f'{found[1]}="{_written(float(found[2]))}"', text)
+    text = _PLACE.sub(lambda match: f'{match[1]}="{_written(float(match[2]))}"', text)
     text = _LEVEL.sub("", text)
     if (family := _FAMILY.search(text)) is not None:
         text = text.replace(family[0], "").replace(
@@ -204,8 +204,8 @@ def _shrink(text: str, prefix: str) -> str:
 
 def _classed(text: str, start: str) -> str:
     """Write styles that several elements have as classes, whose names no other figure has."""
-    styles = [found for found, n in Counter(_LOOK.findall(text)).items() if n > _FEW]
-    names = {found: f"{start}{place}" for place, found in enumerate(styles)}
+    styles = [styled for styled, n in Counter(_LOOK.findall(text)).items() if n > _FEW]
+    names = {styled: f"{start}{place}" for place, styled in enumerate(styles)}
 
     def look(match: re.Match[str]) -> str:
         name = names.get((match[1], match[2]))

@@ -277,15 +277,15 @@ def _mapped(words: pl.Series, change: Callable[[str], str]) -> pl.Series:
 
 def _find_names(source: Store, manifest: Manifest) -> frozenset[str]:
     """Return the names of users, groups, accounts and machines, in lower case."""
-    found: set[str] = set()
+    every_name: set[str] = set()
     for table, described in manifest.tables.items():
         for column in set(_NAMING).intersection(described.columns):
             name = pl.col(column).cast(pl.String).str.to_lowercase()
             rows = source.scan(manifest.trace, table).select(name.unique())
             names = rows.collect(engine="streaming").to_series()
             fits = names.str.contains(_NAME) & (names.str.len_chars() >= _SHORTEST_NAME)
-            found.update(names.filter(fits.fill_null(value=False)))
-    return frozenset(found)
+            every_name.update(names.filter(fits.fill_null(value=False)))
+    return frozenset(every_name)
 
 
 def _disclosure(store: Store, trace: str, treatments: dict[str, str]) -> pl.DataFrame:

@@ -366,7 +366,7 @@ class TableBuilder:
             for (column, rule), cells in [*result.nulled.items(), *block.nulled.items()]:
                 self._nulled[column, rule] += cells
                 nulled[rule] += cells
-            self._values.update({one.name: good.height - one.null_count() for one in good})
+            self._values.update({series.name: good.height - series.null_count() for series in good})
             no_rows.check(good.height, bad)
             if bad.height:
                 self.first_rejected = self.first_rejected or _shown(source, bad)

@@ -296,11 +296,11 @@ def _nothing_found(
             f"{where}: give a mapping: traceana map {file} --out M.toml, "
             f"then add --mapping M.toml (no public trace is called {trace!r})"
         )
-    found = f"found {_shorten(tuple(others))}" if others else "it holds no files"
+    instead = f"found {_shorten(tuple(others))}" if others else "it holds no files"
     names = _shorten(tuple(sorted({content.csvs[0] for _, content in contents})))
     file = file if len(paths) == 1 else "FILE"
     return SourceError(
-        f"{where}: not recognized: {found}; expected a log of Slurm, Kubernetes or SWF, a file "
+        f"{where}: not recognized: {instead}; expected a log of Slurm, Kubernetes or SWF, a file "
         f"with a mapping (`traceana map {file} --out M.toml` proposes one for --mapping M.toml), "
         f"or the files of a public trace as published: {names}"
     )

@@ -129,10 +129,10 @@ def bare_column(text: str, columns: Columns, /) -> str | None:
 def _quote_names(text: str, names: Sequence[str]) -> str:
     """Quote the columns in an expression, some of which have names that SQL uses."""
     tokens = _TOKENS.findall(text)
-    known = {*names, *(name.lower() for name in names)}  # User as well, to name user in its error
+    spelled = {*names, *(name.lower() for name in names)}  # User as well, to name user in its error
     for place, token in enumerate(tokens):
         after = next((each for each in tokens[place + 1 :] if not each.isspace()), "")
-        is_column = not known.isdisjoint((token, token.lower())) and after not in ("(", ".")
+        is_column = not spelled.isdisjoint((token, token.lower())) and after not in ("(", ".")
         if is_column and token.lower() not in _FUNCTIONS["words"] and token[0] not in "'\"":
             tokens[place] = f'"{token}"'
     return "".join(tokens)

@@ -222,9 +222,9 @@ def check_zone(name: str, at: str, /) -> None:
         _check_name(name, places, f"{at}: no time zone {name!r}; write one such as Europe/Berlin")
 
 
-def _check_name(name: object, known: Iterable[str], message: str) -> None:
+def _check_name(name: object, allowed: Iterable[str], message: str) -> None:
     """Raise with the closest of the known names if this is none of them."""
-    names = list(known)
+    names = list(allowed)
     if name not in names:
         hint = did_you_mean(str(name), names)
         listed = f"; use {', '.join(names)}" if len(names) <= 40 else ""

@@ -160,9 +160,9 @@ class _TableStep:
         before = self.before
         if before is None or not is_whole(self.folder, before):
             return False
-        known = {file.fingerprint for file in before.files}
+        stored = {file.fingerprint for file in before.files}
         return before.fingerprint == self._fingerprint_of(*self.sources, *self._beside) or (
-            self._updates and known.issuperset(map(self._fingerprint_of, self.sources))
+            self._updates and stored.issuperset(map(self._fingerprint_of, self.sources))
         )
 
     def build(self, stack: ExitStack) -> tuple[TableEntry, TableWriter]:
@@ -268,7 +268,7 @@ class _TableStep:
         if file is None:
             return FileEntry(source.label, None, sha256, 0, None, synthetic=False)
         member = plain(file.member) if file.member else None
-        published = {one.name: one.sha256 for one in plan.known.files} if plan.known else {}
+        published = {each.name: each.sha256 for each in plan.known.files} if plan.known else {}
         name = source.label.removesuffix(f":{member}")
         entry = published.get(name.split(".part")[0])
         return FileEntry(
@@ -503,7 +503,7 @@ def checked_facts(
 
 def _check_fields(stated: Facts[str, Any], kind: type, where: str, use: str = "") -> None:
     """Refuse what is no field of a class, or not of its type."""
-    types = {one.name: str(one.type) for one in fields(kind) if one.name not in _NOT_STATED}
+    types = {each.name: str(each.type) for each in fields(kind) if each.name not in _NOT_STATED}
     for name, value in stated.items():
         if name not in types:
             hint = did_you_mean(name, types)

@@ -231,7 +231,7 @@ def _pages(source: Source) -> str | None:
     lists = {re.sub(r"\.first\..*", "", name) for name in source.columns if ".first." in name}
     for name in sorted(lists, key=len)[:1]:
         inner = sum(column.startswith(f"{name}.first.") for column in source.columns)
-        n_foreign = sum(not one.startswith(name) for one in source.columns)
+        n_foreign = sum(not column.startswith(name) for column in source.columns)
         counts = _sample(source)[f"{name}.count"].cast(pl.Float64, strict=False)
         if n_foreign < inner and (counts.mean() or 0) >= _PAGE:  # type: ignore[operator]
             return name
@@ -331,7 +331,7 @@ def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
         return not proposal.texts(column).str.contains(r"\d[-/.]\d+[-/.]\d").any()
     if target == "submit_s":
         return name not in known.WAITS or numbers is None or median(numbers) > known.YEAR_2000
-    if not all(name in known.JOBS[one].split() for one in ("gpus", "gpu_type")):
+    if not all(name in known.JOBS[kind].split() for kind in ("gpus", "gpu_type")):
         return target == "gpus" or numbers is None
     if target == "gpus" and re.search(
         known.GPU_COUNT, str(proposal.texts(column).drop_nulls().first() or "")

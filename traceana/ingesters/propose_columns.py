@@ -312,9 +312,9 @@ def _propose_size(target: str, column: str, proposal: Proposal) -> None:
     doubts = []
     if largest * BYTES[unit] / BYTES["GiB"] > _LARGEST_GIB:
         gib = {unit: largest * BYTES[unit] / BYTES["GiB"] for unit in ("MiB", "KiB")}
-        found = next((unit for unit in gib if gib[unit] <= _LARGEST_GIB), "B")
-        doubts = [f"the largest {column} is {largest:,.0f}, too much in {unit}; {found} is taken"]
-        unit = found
+        fitting = next((unit for unit in gib if gib[unit] <= _LARGEST_GIB), "B")
+        doubts = [f"the largest {column} is {largest:,.0f}, too much in {unit}; {fitting} is taken"]
+        unit = fitting
     elif stated is None:
         doubts = [f"{column} is taken as GiB: its median is {median(numbers):,.6g}"]
         whole = numbers.drop_nulls().filter(numbers.drop_nulls() > 0)

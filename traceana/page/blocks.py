@@ -213,7 +213,8 @@ class Content:
         """Return the content of one trace among others: its name precedes every finding."""
         findings, further = (
             tuple(
-                one.of(name) if isinstance(one, Finding) else f"{name}: {one}" for one in findings
+                each.of(name) if isinstance(each, Finding) else f"{name}: {each}"
+                for each in findings
             )
             for findings in (self.findings, self.further)
         )
@@ -227,7 +228,7 @@ class Content:
     @property
     def heading(self) -> str:
         """The result in a few words: the first heading, of a finding that may lead if one has."""
-        titled = [one for one in self.every_finding if isinstance(one, Finding) and one.heading]
+        titled = [each for each in self.every_finding if isinstance(each, Finding) and each.heading]
         titled.sort(key=lambda finding: not finding.is_decided)
         return titled[0].heading if titled else ""
 

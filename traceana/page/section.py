@@ -101,7 +101,7 @@ class Context:
     def synthetic(self, trace: str | None, /) -> bool:
         """Return whether a trace has synthetic rows; None: whether all traces have."""
         if trace is None:
-            return all(one.synthetic for one in self.traces)
+            return all(shown.synthetic for shown in self.traces)
         return self.store.trace(trace).synthetic
 
     def check_unchanged(self) -> None:
@@ -204,9 +204,9 @@ def sections() -> tuple[Section, ...]:
     DataError if another package's section cannot be loaded.
     """
     modules = import_named("questions/*/section*.py", "claims/section*.py", "report/section*.py")
-    found = [one for module in modules for one in vars(module).values() if type(one) is Section]
+    every = [part for module in modules for part in vars(module).values() if type(part) is Section]
     for where, _, section in load_entry_points(_GROUP, "section"):
         if not isinstance(section, Section) or section.part not in PARTS:
             raise DataError(f"{where}: it is not a traceana Section of {', '.join(PARTS)}")
-        found.append(section)
-    return tuple(sorted(found, key=lambda one: (PARTS.index(one.part), one.order)))
+        every.append(section)
+    return tuple(sorted(every, key=lambda part: (PARTS.index(part.part), part.order)))

@@ -66,7 +66,7 @@ def arrange(content: Content, /) -> Content:
         gallery = next(
             (block for block in blocks if isinstance(block, Gallery) and block.pictures), None
         )
-        table = next((one for one in blocks if isinstance(one, Table) and not one.folded), None)
+        table = next((part for part in blocks if isinstance(part, Table) and not part.folded), None)
         if gallery:
             lead = (Gallery(gallery.pictures[:_MAX_PICTURES]),)
             blocks[blocks.index(gallery)] = Gallery(gallery.pictures[_MAX_PICTURES:])
@@ -76,7 +76,7 @@ def arrange(content: Content, /) -> Content:
     lead, rest = _split_tall(lead)
     blocks[:0] = rest
     findings = sorted(
-        content.findings, key=lambda one: isinstance(one, Finding) and not one.is_decided
+        content.findings, key=lambda part: isinstance(part, Finding) and not part.is_decided
     )
     first, further = tuple(findings[:_MAX_FINDINGS]), tuple(findings[_MAX_FINDINGS:])
     if further:

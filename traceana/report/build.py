@@ -339,7 +339,7 @@ def _write_page(
     pictures = [picture for part in built for picture in part.pictures]
     tables = [block for part in built for block in part.blocks if isinstance(block, Table)]
     shown: list[Picture | Table] = [*pictures, *tables]
-    data = {f"{one.id}.csv": without_controls(one.data).encode() for one in shown if one.data}
+    data = {f"{item.id}.csv": without_controls(item.data).encode() for item in shown if item.data}
     drawn = {f"{picture.key}.svg": f"{picture.svg}\n".encode() for picture in pictures}
     texts = {"results.json": results_json(built, context)}
     if "md" in forms:

@@ -215,12 +215,12 @@ def _direct_drawings(
     """Return the drawings of each trace that has what is chosen; an error if none has."""
     made: list[Drawing] = []
     errors = []
-    for one in context.traces:
-        if all(one.has(*each) for each in DIRECT[name].needs.items()) and (
-            trace is None or one.id in trace
+    for source in context.traces:
+        if all(source.has(*each) for each in DIRECT[name].needs.items()) and (
+            trace is None or source.id in trace
         ):
             try:
-                made += DIRECT[name].drawings(one, choice)
+                made += DIRECT[name].drawings(source, choice)
             except DataError as error:
                 errors.append(error)
     drawings = [drawing for drawing in made if drawing.figure == name]
@@ -233,7 +233,7 @@ def _build(
     section: Section, context: Context, trace: Sequence[str] | None
 ) -> tuple[Content, list[Drawing]]:
     """Return the content of a section and its further drawings, of the traces that are named."""
-    traces = [one for one in section.traces(context) if trace is None or one.id in trace]
+    traces = [each for each in section.traces(context) if trace is None or each.id in trace]
     more = section.more(traces) if section.more and traces else []
     if trace is None or not section.needs:
         return content_of(section, context), more

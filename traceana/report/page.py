@@ -109,7 +109,7 @@ class Built:
 
 def group_parts(built: list[Built], /) -> list[tuple[str, list[Built]]]:
     """Return the sections under the part that each belongs to."""
-    return [(part, list(group)) for part, group in groupby(built, lambda one: one.section.part)]
+    return [(part, list(group)) for part, group in groupby(built, lambda each: each.section.part)]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def main_results(built: list[Built], facts: Sequence[TraceFacts] = (), /) -> lis
     further: list[Ranked] = []
     for name, sections in group_parts(built):
         led = name in (PARTS[0], PARTS[-1], SIMULATED) or best.keys() & {*map(id, sections)}
-        results = [] if led else [one for part in sections for one in _first(part, {*stated})]
+        results = [] if led else [result for part in sections for result in _first(part, {*stated})]
         chosen += results[:1]
         further += results[1:]
     return (chosen + others + (further if len(chosen) < _FEW_RESULTS else []))[:_MAX_RESULTS]
@@ -174,7 +174,7 @@ def alerts(built: list[Built], /) -> list[Ranked]:
 def result_texts(built: list[Built], context: Context, /) -> list[str]:
     """Return the alerts and the main results as short texts."""
     results = main_results(built, trace_facts(context))
-    return [one.text for one in (*alerts(built), *results)]
+    return [result.text for result in (*alerts(built), *results)]
 
 
 def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
@@ -185,19 +185,19 @@ def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
         for finding in part.content.every_finding
         if isinstance(finding, Finding) and text(finding) and finding.may_lead
     ]
-    hours = max((one.cost_gpu_h for _, one in findings), default=0.0) or 1.0
-    jobs = max((one.cost_jobs for _, one in findings), default=0.0) or 1.0
+    hours = max((of.cost_gpu_h for _, of in findings), default=0.0) or 1.0
+    jobs = max((of.cost_jobs for _, of in findings), default=0.0) or 1.0
     scored = [
         Ranked(
             part,
-            text(one),
-            max(one.cost_gpu_h / hours, one.cost_jobs / jobs / 2) * _WEIGHTS[one.certainty],
-            one.heading,
-            one.machine,
+            text(of),
+            max(of.cost_gpu_h / hours, of.cost_jobs / jobs / 2) * _WEIGHTS[of.certainty],
+            of.heading,
+            of.machine,
         )
-        for part, one in findings
+        for part, of in findings
     ]
-    return sorted((one for one in scored if one.score > 0), key=lambda one: -one.score)
+    return sorted((of for of in scored if of.score > 0), key=lambda of: -of.score)
 
 
 def shorten_lead(content: Content, /) -> Content:
@@ -332,9 +332,9 @@ def render_page(
         **shown,
         absent=absent,
         others=[trace for trace in context.traces if trace not in dict(facts)],
-        fact_names=[name for name in FACTS if any(name in dict(found) for _, found in facts)],
-        has_failures=any("Failed" in dict(found) for _, found in facts),
-        failed_as=[(one, words) for one in context.traces if (words := failed_as(one))],
+        fact_names=[name for name in FACTS if any(name in dict(stated) for _, stated in facts)],
+        has_failures=any("Failed" in dict(stated) for _, stated in facts),
+        failed_as=[(trace, words) for trace in context.traces if (words := failed_as(trace))],
         repeats=_repeats(context),
         altered=_altered(context),
         papers=papers,

@@ -85,17 +85,17 @@ def _pictures(
         return same
     ledgers = [ledger.json for ledger in context.ledgers.values()]
     key = key_of(paper, published_figure, ledgers, code_digest(), versions())
-    found: list[_Drawn] | None = _CACHE.load(key)
-    if found is None:
+    made: list[_Drawn] | None = _CACHE.load(key)
+    if made is None:
         try:
             name = published_figure.figure
             drawings = choose_drawings(context, name, traces or None, choice, kept)
             drawn = [draw(drawing, context, ("svg",)) for drawing in drawings]
         except DataError:
             drawn = []
-        found = [(of["svg"].decode().rstrip(), caption) for of, caption, *_ in drawn]
-        _CACHE.save(key, found)
-    return found
+        made = [(of["svg"].decode().rstrip(), caption) for of, caption, *_ in drawn]
+        _CACHE.save(key, made)
+    return made
 
 
 def _is_on_demand(published_figure: PublishedFigure, /) -> bool:

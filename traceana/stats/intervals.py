@@ -136,10 +136,10 @@ def two_way_interval(ends: ArrayLike, /) -> Bounds:
         further = (high - low) / 2 * (np.sqrt(np.fmax(total / wide, 1)) - 1)
         widened = np.stack([low - further, high + further])
         widened = np.where(usable, back(widened), np.clip(widened, least, most))
-    found = np.where(total > wide, widened, np.where(second > first, every[1], every[0]))
+    combined = np.where(total > wide, widened, np.where(second > first, every[1], every[0]))
     # a side without an end leaves the other the farther one
     outer = np.stack([np.minimum(*every[:2, 0]), np.maximum(*every[:2, 1])])
-    low, high = np.where(np.isnan(wide), outer, found)
+    low, high = np.where(np.isnan(wide), outer, combined)
     return low, high
 
 

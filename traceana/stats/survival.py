@@ -89,11 +89,11 @@ def incidence(
     hazard = np.where(last, 0.0, d / (n * np.where(last, 1.0, n - d)))
     at = n[:, None]
     a, b = hazard[:, None], before * by_kind / at**2
-    own = before**2 * by_kind * (at - by_kind) / at**3
+    at_event = before**2 * by_kind * (at - by_kind) / at**3
     variance = (
         f**2 * a.cumsum(axis=0)
         - 2 * f * (f * a + b).cumsum(axis=0)
-        + (f**2 * a + 2 * f * b + own).cumsum(axis=0)
+        + (f**2 * a + 2 * f * b + at_event).cumsum(axis=0)
     )
     greenwood = np.where(surviving > 0, surviving**2 * hazard.cumsum(), np.nan)
     return Incidence(n, surviving, greenwood, f, variance.clip(0), hazard)

@@ -215,8 +215,8 @@ def _reduce(
     try:
         result = collect(groups.sort(*keys, nulls_last=True) if streamed else groups)
     except DataError as error:
-        there = nw.from_native(_read_here(rows, error).lazy())
-        return _reduce(there, keys, aggregates, ordered=ordered)
+        in_memory = nw.from_native(_read_here(rows, error).lazy())
+        return _reduce(in_memory, keys, aggregates, ordered=ordered)
     if ordered and keys and not streamed:
         result = result.sort(keys, nulls_last=True)
     # engines count in integers of their own, and DuckDB's sums of them are decimals

@@ -264,7 +264,7 @@ def parse_manifest(text: str, /) -> Manifest:
         for name, table in content["tables"].items()
     }
     capacity = {
-        group: checked(Capacity(**one)) for group, one in content.get("capacity", {}).items()
+        group: checked(Capacity(**stated)) for group, stated in content.get("capacity", {}).items()
     }
     return checked(Manifest(**as_tuples(content) | {"tables": tables, "capacity": capacity}))
 
@@ -285,8 +285,8 @@ def _fits(value: object, kind: str) -> bool:
         return False
     within = inner.removesuffix("]").removesuffix(", ...")
     if isinstance(value, dict):
-        return all(_fits(one, within.partition(", ")[2]) for one in value.values())
-    return not isinstance(value, tuple) or all(_fits(one, within) for one in value)
+        return all(_fits(item, within.partition(", ")[2]) for item in value.values())
+    return not isinstance(value, tuple) or all(_fits(item, within) for item in value)
 
 
 def as_tuples(content: dict[str, Any], /) -> dict[str, Any]:

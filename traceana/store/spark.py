@@ -70,10 +70,10 @@ def open_spark(master: str, /) -> SparkSession:
                 ) from error
             _await_worker(session, master)
         session.sparkContext.setLogLevel("ERROR")
-    there = session.sparkContext.master
-    if there != master:
+    running = session.sparkContext.master
+    if running != master:
         raise TraceanaError(
-            f"this process has a Spark session on {there} and cannot have one on {master}; name "
+            f"this process has a Spark session on {running} and cannot have one on {master}; name "
             "that master, or stop the session"
         )
     return session

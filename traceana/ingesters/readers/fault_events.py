@@ -85,7 +85,7 @@ READER: Final = Reader(
     "fault_events",
     lambda _file: False,
     _open,
-    tuple(suffix for one in _FORMATS for suffix in one.suffixes),
+    tuple(suffix for form in _FORMATS for suffix in form.suffixes),
 )
 """Reader of logs with ``fault_start`` and ``fault_end`` events, in the order of time; it is used
 where a mapping names it."""

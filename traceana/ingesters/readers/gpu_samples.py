@@ -120,8 +120,8 @@ def _dcgm_heading(file: CsvFile) -> list[str]:
 def _open_dcgmi(file: CsvFile, _timezone: str) -> Rows:
     names = _dcgm_heading(file)
     fields = {
-        column: next(((names.index(name), by) for name, by in known.items() if name in names), None)
-        for column, known in _DCGM_FIELDS.items()
+        column: next(((names.index(name), by) for name, by in units.items() if name in names), None)
+        for column, units in _DCGM_FIELDS.items()
     }
     if not any(fields.values()):
         raise SourceError(
@@ -174,10 +174,10 @@ _OPENING: Final = re.compile(r'"result"\s*:\s*\[')
 def _points(file: CsvFile) -> Iterator[tuple[str, Parsed]]:
     """Read a series after the other, and yield its points: text, and row or rule."""
     for text, series in read_items(file, opening=_OPENING):
-        found = series if isinstance(series, dict) else {}
-        labels = found.get("metric")
+        members = series if isinstance(series, dict) else {}
+        labels = members.get("metric")
         # an instant query has one point
-        values = [found["value"]] if "value" in found else found.get("values")
+        values = [members["value"]] if "value" in members else members.get("values")
         if not isinstance(labels, dict) or not isinstance(values, list):
             yield text, "not_a_series"
             continue

@@ -329,7 +329,7 @@ def flatten(row: dict[str, Any], outer: str = "", /) -> dict[str, str | None]:
             if isinstance(value, list):
                 cells[f"{outer}{name}.count"] = str(len(value))
                 ends = value[:1] + value[-1:] if len(outer) + len(name) < _LONGEST_NAME else []
-                if ends and all(isinstance(one, dict) for one in ends):
+                if ends and all(isinstance(item, dict) for item in ends):
                     cells |= flatten(value[0], f"{outer}{name}.first.")
                     cells |= flatten(value[-1], f"{outer}{name}.last.")
     return cells

@@ -316,14 +316,14 @@ def expand_hosts(text: str, /) -> list[str]:
     hosts: list[str] = []
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         parts = re.split(r"\[([^\]]*)\]", part)
-        found = [parts[0]]
+        expanded = [parts[0]]
         for ranges, after in zip(parts[1::2], parts[2::2], strict=True):
-            every = (number for one in ranges.split(",") for number in _range(one))
+            every = (number for span in ranges.split(",") for number in _range(span))
             numbers = [*islice(every, _MOST_HOSTS + 1)]
-            if len(found) * len(numbers) > _MOST_HOSTS:
+            if len(expanded) * len(numbers) > _MOST_HOSTS:
                 return [text]
-            found = [f"{host}{number}{after}" for host in found for number in numbers]
-        hosts += found
+            expanded = [f"{host}{number}{after}" for host in expanded for number in numbers]
+        hosts += expanded
         if len(hosts) > _MOST_HOSTS:
             return [text]
     return hosts

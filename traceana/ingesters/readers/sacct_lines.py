@@ -59,10 +59,10 @@ def find_layout(file: CsvFile, /) -> Layout | None:
     if matched is None:
         return None
     names = _names(text.split(matched[1]))
-    own = {name for name in names if not name.startswith("\0")}
-    if "JobID" not in own or len(_KNOWN & own) < _FEWEST_KNOWN:
+    named = {name for name in names if not name.startswith("\0")}
+    if "JobID" not in named or len(_KNOWN & named) < _FEWEST_KNOWN:
         return None
-    if not own & _SPANS and own - _KNOWN:
+    if not named & _SPANS and named - _KNOWN:
         return None  # times have other names: a table of another system with some of the same
     if len(names) != len(set(names)):
         raise SourceError(f"{file.where}: its header names a field more than once")

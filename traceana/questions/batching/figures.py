@@ -91,9 +91,9 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     placed = summary.with_columns(row=row)
     for (name,), of_controller in placed.group_by("controller", maintain_order=True):
         color, marker = look_of(str(name), ax)
-        known = of_controller.drop_nulls("speedup_ci_low")
-        bounds = (known["speedup_ci_low"], known["speedup_ci_high"])
-        ax.hlines(known["row"], *bounds, color=color, linewidth=1)
+        with_interval = of_controller.drop_nulls("speedup_ci_low")
+        bounds = (with_interval["speedup_ci_low"], with_interval["speedup_ci_high"])
+        ax.hlines(with_interval["row"], *bounds, color=color, linewidth=1)
         look: dict[str, Any] = {"s": 17, "marker": marker, "linewidths": 0, "alpha": 0.85}
         marks = (of_controller["speedup"], of_controller["row"])
         ax.scatter(*marks, color=color, zorder=4, label=name, gid=str(name), **look)
@@ -325,7 +325,7 @@ def plot_batching_iterations(
         ax.scatter(
             of_controller["median"], rows, color=color, zorder=4, linewidths=0.4, **label, **look
         )
-    ax.set_yticks(range(len(order)), [name_tick(one) for one in order])
+    ax.set_yticks(range(len(order)), [name_tick(worker) for worker in order])
     ax.set_ylim(len(order) - 0.5, -0.5)
     ax.set_title(job, pad=16)
     ax.set(xlabel=f"Iteration time ({unit})", ylabel="Worker")

@@ -269,15 +269,15 @@ def _truth(node: ast.expr, values: dict[str, dict[str, Any]], condition: str) ->
 
 
 def _comparison(node: ast.Compare, values: dict[str, dict[str, Any]], condition: str) -> bool:
-    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     measures = _measures(names, condition)
     of = values.get(measures[0], {})
-    known = {name: values.get(name, {}).get("after") for name in measures}
-    known |= {side: of.get(side) for side in names & {"before", "after"}}
-    for name, value in known.items():
+    stated = {name: values.get(name, {}).get("after") for name in measures}
+    stated |= {side: of.get(side) for side in names & {"before", "after"}}
+    for name, value in stated.items():
         if value is None:
             raise DataError(f"condition {condition!r}: {name} has no value in these traces")
-    sides = [_number(part, known, condition) for part in (node.left, *node.comparators)]
+    sides = [_number(part, stated, condition) for part in (node.left, *node.comparators)]
     if not {*map(type, node.ops)} <= _COMPARED.keys():
         raise DataError(f"condition {condition!r}: only < <= > >= == != compare; {_FORM}")
     pairs = zip(node.ops, pairwise(sides), strict=True)
@@ -347,10 +347,10 @@ def compare_traces(traces: Sequence[Trace], /) -> pl.DataFrame:
     distinct = distinct_traces(traces)
     tables = [trace.once(describe_headlines) for trace in distinct]
     horizons = [_horizon(trace) for trace in distinct]
-    if len(known := {horizon for horizon in horizons if horizon is not None}) > 1:
+    if len(different := {horizon for horizon in horizons if horizon is not None}) > 1:
         # fractions by different runtimes are not comparable
         tables = [
-            table if horizon is None else _by_horizon(table, trace, min(known))
+            table if horizon is None else _by_horizon(table, trace, min(different))
             for table, trace, horizon in zip(tables, distinct, horizons, strict=True)
         ]
     rows = pl.concat(tables)
@@ -494,12 +494,12 @@ def _concentration(cohort: Cohort) -> Row:
         table, kind = concentration(cohort.rows, window=trace.once(window_of)), _kind(cohort)
     else:
         return _row(note="no GPUs are recorded")
-    [found] = table.rows(named=True)
-    note = found["note"] or "no interval: it rests on the few largest jobs"
+    [row] = table.rows(named=True)
+    note = row["note"] or "no interval: it rests on the few largest jobs"
     cut = 0 if cohort.from_tasks else count_cut(cohort.rows.drop_nulls(["gpus", "runtime_s"]))
     if cut:
         note += f", {cut:,} of which are truncated or censored"
-    return _row(found["n"], found["fraction_of_top_1_percent"], note=_joined(kind, note))
+    return _row(row["n"], row["fraction_of_top_1_percent"], note=_joined(kind, note))
 
 
 def _median(cohort: Cohort, values: pl.Series, rows: pl.DataFrame, note: str | None) -> Row:

@@ -120,8 +120,8 @@ def _interval(row: dict[str, Any], name: str = "") -> str:
 def _written(row: dict[str, Any], *values: float) -> str:
     """Write a value of a measure, or an interval, in the unit that a person would choose."""
     units = (write for unit, write in _UNITS.items() if row["measure"].endswith(unit))
-    one, several = next(units, (three_digits, three_digits_range))
-    return one(*values) if len(values) == 1 else several(*values)
+    write_value, write_range = next(units, (three_digits, three_digits_range))
+    return write_value(*values) if len(values) == 1 else write_range(*values)
 
 
 def _name(measure: str) -> str:

@@ -111,7 +111,7 @@ def correlate(
     check_confidence(confidence)
     random = as_generator(rng)
     pairs = list(dict.fromkeys(product(as_names(x), as_names(y))))
-    methods, levels = _known("method", method, METHODS), _known("level", level, LEVELS)
+    methods, levels = _among("method", method, METHODS), _among("level", level, LEVELS)
     keys, clusters = as_names(by), as_names(() if cluster is None else cluster)
     adjust_pvalues([], method=adjust)  # refused before anything is read
     check_count("resamples", resamples, least=100, most=MOST_RESAMPLES)
@@ -150,13 +150,13 @@ def correlate(
     return CorrelationResult(table, keys, adjust, confidence, clusters)
 
 
-def _known(what: str, named: Names, known: Sequence[str]) -> tuple[str, ...]:
+def _among(what: str, named: Names, allowed: Sequence[str]) -> tuple[str, ...]:
     names = as_names(named)
     for name in names:
-        if name not in known:
-            raise DataError(f"{what} must be among {', '.join(known)}; it is {name!r}")
+        if name not in allowed:
+            raise DataError(f"{what} must be among {', '.join(allowed)}; it is {name!r}")
     if not names:
-        raise DataError(f"{what} names none of {', '.join(known)}")
+        raise DataError(f"{what} names none of {', '.join(allowed)}")
     return tuple(dict.fromkeys(names))
 
 
@@ -254,10 +254,10 @@ def runtime_correlations(
 def _features(frame: IntoFrame, features: Names | None) -> tuple[str, ...]:
     if features is not None and (names := as_names(features)):
         return names
-    there = column_names(frame)
-    if not (names := tuple(name for name in FEATURES if name in there)) or features is not None:
+    present = column_names(frame)
+    if not (names := tuple(name for name in FEATURES if name in present)) or features is not None:
         raise DataError(
-            f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(there)}; pass "
+            f"no feature to correlate: none of {', '.join(FEATURES)} in {', '.join(present)}; pass "
             "features="
         )
     return names

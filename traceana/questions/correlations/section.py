@@ -137,7 +137,7 @@ def compare_methods(
     frames = [overall.filter(level="row").with_columns(group=pl.lit("all"))]
     group, by = "Group", ""
     if cohort.by is not None:
-        frames += [name_rows(one).with_columns(group=pl.col(cohort.by)) for one in within]
+        frames += [name_rows(table).with_columns(group=pl.col(cohort.by)) for table in within]
         group = key_heading(cohort.by)
         by = f", overall and within {in_sentence(group)}"
     values = {"r": "{}", "ci_low": "CI from", "ci_high": "to", "pvalue_adjusted": "adjusted p"}
@@ -212,7 +212,7 @@ def state_correlations(
         stated.append((unclear is not None, -abs(row["r"]), name, answer, numbers + reverses))
     if not stated:
         return ""
-    stated.sort(key=lambda one: one[:2])
+    stated.sort(key=lambda ranked: ranked[:2])
     (_, _, name, answer, numbers), *others = stated
     rows = " to ".join(f"{n:,}" for n in table["n"].unique().sort()[[0, -1]].unique())
     units = ""
@@ -286,7 +286,7 @@ def _cohort(cohort: Cohort) -> Content:
     ranks = table.filter(method="spearman", level="row")
     within = cohort.trace.once(group_correlations)
     by_pearson = cohort.trace.once(group_correlations, "pearson")
-    by_group = [one for one in (by_pearson, within) if one is not None]
+    by_group = [table for table in (by_pearson, within) if table is not None]
     lead: tuple[Block, ...] = (
         Gallery(tuple(draw_forest(cohort, "runtime", table, within))),
         *compare_methods(cohort, "runtime", table, by_group),

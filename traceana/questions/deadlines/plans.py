@@ -194,10 +194,10 @@ def are_drawn(trace: Trace, /) -> bool:
     return trace.manifest.tables["training_plans"].generated
 
 
-def _for_trace(trace: Trace, found: pl.DataFrame) -> pl.DataFrame:
+def _for_trace(trace: Trace, rates: pl.DataFrame) -> pl.DataFrame:
     """Leave out intervals of drawn deadlines: they would be those of a random number generator."""
     ends = pl.lit(None, pl.Float64).alias("ci_low"), pl.lit(None, pl.Float64).alias("ci_high")
-    return found.with_columns(*ends) if are_drawn(trace) else found
+    return rates.with_columns(*ends) if are_drawn(trace) else rates
 
 
 def jobs_of_window(trace: Trace, /) -> pl.LazyFrame:

@@ -73,10 +73,10 @@ def replay_published_draws(
     repeated = set(plans.filter(cluster=testbed)["job_id"].to_list())
     rows = []
     for (cluster,), group in sorted(plans.group_by("cluster"), key=lambda item: str(item[0][0])):
-        known = group.select("job_id", "model", "batch_size").drop_nulls().iter_rows()
+        complete = group.select("job_id", "model", "batch_size").drop_nulls().iter_rows()
         ordered = sorted(
             (place[job], (model, int(batch)))
-            for job, model, batch in known
+            for job, model, batch in complete
             if job in place and (cluster == testbed or job not in repeated)
         )
         matched, passed = _walk([pair for _, pair in ordered])
@@ -135,10 +135,10 @@ def join_plans(
     of_jobs = tuple(name for name in by if name not in (*plans.columns, *roles.values()))
     read = collect(open_frame(jobs, keys=(*KEY, *of_jobs), measures=columns))
     names = {columns[role]: name for role, name in roles.items()}
-    known = _with_key(read.rename(names))
-    if known.select(KEY).is_duplicated().any():
+    known_jobs = _with_key(read.rename(names))
+    if known_jobs.select(KEY).is_duplicated().any():
         raise DataError("a job occurs twice in the jobs table: (cluster, job_id) must be unique")
-    joined = plans.join(known, on=KEY, maintain_order="left")
+    joined = plans.join(known_jobs, on=KEY, maintain_order="left")
     if joined.is_empty():
         raise DataError("no training plan has its job: cluster and job_id of the two tables differ")
     for name in ("batch_size", "iterations"):

@@ -403,9 +403,9 @@ def bad_nodes(trace: Trace, /) -> list[str]:
     """Return the nodes, in a column of the cohort, that fail more often than comparable jobs."""
     if node_column(form_cohort(trace).rows.columns) is None:
         return []
-    found = trace.once(compare_nodes)
+    compared = trace.once(compare_nodes)
     is_bad = pl.col("pvalue_adjusted") < SIGNIFICANT
-    return [] if found is None else found.nodes.filter(is_bad)["node"].to_list()
+    return [] if compared is None else compared.nodes.filter(is_bad)["node"].to_list()
 
 
 def _off_bad_nodes(trace: Trace, rows: pl.DataFrame) -> pl.DataFrame:

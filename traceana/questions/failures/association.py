@@ -120,10 +120,10 @@ def outcome_association(
     if failures in (0, rows):
         result["note"] = "no row failed" if failures == 0 else "every row failed"
         return declared(pl.DataFrame([result], schema_of(Association)), Association)
-    rate, own, null = failures / rows, failed / n, None
+    rate, group_rate, null = failures / rows, failed / n, None
     if of is None:
         centered = np.eye(len(n)) - n / rows
-        spread = centered @ np.diag(own * (1 - own) / n) @ centered.T
+        spread = centered @ np.diag(group_rate * (1 - group_rate) / n) @ centered.T
     else:
         null = cluster_covariance(of, group, *parts, center=rate)
         spread = cluster_covariance(of, group, *parts)

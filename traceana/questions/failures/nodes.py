@@ -144,7 +144,8 @@ def _compare(on_node: pl.DataFrame, confidence: float) -> pl.DataFrame:
         hours=(pl.col("hours") * pl.col("failure")).sum(),
         known=pl.col("hours").count(),
     )
-    cells = cells.with_columns(
+    # in order: sums in another order differ in their last digits
+    cells = cells.sort("node", "stratum").with_columns(
         total=pl.col("n").sum().over("stratum"), failed=pl.col("failures").sum().over("stratum")
     )
     n, total, failed = (pl.col(name).cast(pl.Float64) for name in ("n", "total", "failed"))

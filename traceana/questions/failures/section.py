@@ -204,8 +204,8 @@ def _build(cohort: Cohort) -> Content:
         findings.append(correlated)
         blocks += [*(table for table, *_ in further), *more, *rate_tables(cohort)]
         lead.append(rates)
-    found = tuple(filter(None, findings))
-    return Content(found, tuple(blocks), tuple(lead), _LIMITATIONS).of(cohort.title)
+    stated = tuple(filter(None, findings))
+    return Content(stated, tuple(blocks), tuple(lead), _LIMITATIONS).of(cohort.title)
 
 
 def _figures(cohort: Cohort, groupings: Sequence[Outcomes]) -> tuple[Picture | Drawing, ...]:

@@ -178,11 +178,11 @@ def _odds(cohort: Cohort) -> pl.DataFrame:
 
 def _opposite(cohort: Cohort, by: str, pair: set[str]) -> str:
     """Return whether the order of two groups reverses at equal features (Simpson's paradox)."""
-    odds, own = _odds(cohort), key_heading(by)
+    odds, heading = _odds(cohort), key_heading(by)
     both = pl.col("level").is_in(pair) & pl.col("reference").is_in(pair)
     names = odds["feature"].unique(maintain_order=True)
-    others = [in_sentence(name.removesuffix(" doubled")) for name in names if name != own]
-    reversed_ = odds.filter(both, feature=own, note=REVERSED).height
+    others = [in_sentence(name.removesuffix(" doubled")) for name in names if name != heading]
+    reversed_ = odds.filter(both, feature=heading, note=REVERSED).height
     return f", but less often with equal {listed(others)}" if reversed_ else ""
 
 

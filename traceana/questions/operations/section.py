@@ -110,13 +110,13 @@ def _finding(job_replay: analyze.JobReplay) -> str:
         for frame in (job_replay.by_stage, job_replay.by_kind)
     )
     names = workers.workers.filter("is_slowest")["worker"].to_list()
-    one = len(names) == 1
-    slowest = f"slowest worker{'' if one else 's'} ({analyze.name_workers(names)})"
+    is_one = len(names) == 1
+    slowest = f"slowest worker{'' if is_one else 's'} ({analyze.name_workers(names)})"
     by_stage, by_kind = stage["explained_removal"], kind["explained_removal"]
     if workers.m_w >= _EXPLAINS:
         repaired = three_digits(workers.explained["t_removal_s"][1])
         cause = (
-            f"the {slowest} explain{'s' if one else ''} {_explained(workers.m_w)}: repaired, a "
+            f"the {slowest} explain{'s' if is_one else ''} {_explained(workers.m_w)}: repaired, a "
             f"step would take {repaired} s"
         )
     elif by_stage is not None and by_stage >= _EXPLAINS:

@@ -319,8 +319,8 @@ def mapped_jobs(trace: Trace, workloads: Trace, gpu: str, /) -> pl.DataFrame:
     jobs = _grouped(trace)
     if "dataset" in jobs.columns:
         return jobs
-    tables, known = training_tables(workloads), workloads.once(defaults)
-    return map_groups_to_workloads(jobs, *tables, gpu=gpu, defaults=known).jobs
+    tables, settings = training_tables(workloads), workloads.once(defaults)
+    return map_groups_to_workloads(jobs, *tables, gpu=gpu, defaults=settings).jobs
 
 
 def first_groups(jobs: pl.DataFrame, most: int = MAX_JOBS, /) -> pl.DataFrame:

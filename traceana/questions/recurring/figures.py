@@ -156,19 +156,19 @@ def plot_search_path(
     sizes = energy["batch_size"].unique().sort().to_list()
     limits = energy["power_limit_w"].unique().sort().to_list()
     # infeasible batch sizes are not on the map
-    known = [
+    path = [
         (sizes.index(size), limits.index(limit))
         for size, limit in history.select("batch_size", "power_limit_w").iter_rows()
         if size in sizes and limit in limits
     ]
-    if not known:
+    if not path:
         raise DataError("plot_search_path has nothing to draw: no run is on the map")
     ax = plot_energy_map(energy, ax=ax, measure="cost")
     look: dict[str, Any] = {"color": color_of(1), "linewidth": 1.0, "linestyle": "-", "gid": "path"}
     edge = withStroke(linewidth=2.2, foreground=shade(ax, 0))
-    ax.plot(*zip(*known, strict=True), **look, path_effects=[edge])
-    places = list(dict.fromkeys(known))
-    areas = [8 + 40 * known.count(place) / len(known) for place in places]
+    ax.plot(*zip(*path, strict=True), **look, path_effects=[edge])
+    places = list(dict.fromkeys(path))
+    areas = [8 + 40 * path.count(place) / len(path) for place in places]
     dots: dict[str, Any] = {"color": color_of(1), "edgecolors": shade(ax, 0), "linewidths": 0.5}
     across, up = zip(*places, strict=True)
     ax.scatter(across, up, s=areas, zorder=5, gid="runs", **dots)

@@ -94,7 +94,7 @@ def _trace(trace: Trace) -> Content:
             pictures.append(drawing("energy-saved", shown, trace, key, about, subject=subject))
     if on_gpu.height:
         one_job = draw_one_job(trace, gpu, on_gpu["dataset"][-1])
-        pictures[1:1] = [one for one in one_job if one.figure == "regret"]
+        pictures[1:1] = [picture for picture in one_job if picture.figure == "regret"]
     table = result_table(
         summary,
         SweepSummary,

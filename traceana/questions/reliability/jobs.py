@@ -305,9 +305,9 @@ def faults_of_jobs(
     each = table.with_columns(one=pl.col("machine_id").str.split(","))
     alone = each.filter(pl.col("one").list.len() == 1).select(*event, "machine_id")
     several = each.filter(pl.col("one").list.len() > 1).explode("one")
-    found = several.join(alone, left_on=[*event, "one"], right_on=[*event, "machine_id"])
-    found = found.group_by(*event, "machine_id").agg(pl.col("one").min())
-    table = table.join(found, on=[*event, "machine_id"], how="left")
+    shared = several.join(alone, left_on=[*event, "one"], right_on=[*event, "machine_id"])
+    shared = shared.group_by(*event, "machine_id").agg(pl.col("one").min())
+    table = table.join(shared, on=[*event, "machine_id"], how="left")
     table = table.group_by(*event, machine_id=pl.coalesce("one", "machine_id")).agg(
         pl.col("jobs").sum()
     )
@@ -390,15 +390,15 @@ def fault_trends(trace: Trace, by: str, window_s: tuple[float, float], /) -> pl.
     """Return [class, first, middle, last, pvalue]: faults of classes by third of the window."""
     name, days = pl.col(by).cast(pl.String) if by else pl.lit(""), np.diff(window_s)[0] / DAY_S
     rows = faults_of(trace).select(name.alias("class"), "start_s").drop_nulls().collect()
-    found = []
+    by_class = []
     for (kind,), faults in rows.group_by("class", maintain_order=True):
         start_s = faults["start_s"].to_numpy()
         thirds, daily = (np.histogram(start_s, n, window_s)[0] for n in (3, math.ceil(days)))
         if daily.sum() >= _FEWEST_OF_TREND:
             weeks = np.arange(len(daily)) / WEEK
             *_, p, _ = slope_over_time(weeks, daily.astype(float), np.zeros(len(daily), int))
-            found.append((kind, *thirds.tolist(), p))
-    frame = with_adjusted(pl.DataFrame(found, schema=_TRENDS, orient="row"))
+            by_class.append((kind, *thirds.tolist(), p))
+    frame = with_adjusted(pl.DataFrame(by_class, schema=_TRENDS, orient="row"))
     return frame.drop("pvalue").rename({"pvalue_adjusted": "pvalue"})
 
 

@@ -90,8 +90,8 @@ class FaultLog:
     def outages(self, keys: Sequence[str] = (), /) -> pl.DataFrame:
         """Return the times that each machine is down [*keys, machine, start, end], merged."""
         is_unknown, columns = pl.col(self.machine).is_null(), [*keys, self.machine, "start", "end"]
-        known = merge_times(self.downs.filter(~is_unknown), columns[:-2], "start", "end")
-        return pl.concat([known.select(columns), self.downs.filter(is_unknown).select(columns)])
+        merged = merge_times(self.downs.filter(~is_unknown), columns[:-2], "start", "end")
+        return pl.concat([merged.select(columns), self.downs.filter(is_unknown).select(columns)])
 
 
 def read_log(
@@ -195,10 +195,10 @@ def _window(window: Window | None, table: pl.DataFrame) -> tuple[float, float]:
 
 def steps_of(outages: pl.DataFrame, window_s: tuple[float, float], /) -> pl.DataFrame:
     """Return the machines down over time, [time_s, machines_down], from the window's beginning."""
-    lasting, one = outages.filter(pl.col("end") > pl.col("start")), pl.lit(1, pl.Int64)
+    lasting, unit = outages.filter(pl.col("end") > pl.col("start")), pl.lit(1, pl.Int64)
     first = pl.DataFrame({"time_s": [window_s[0]], "change": [0]})
-    begins = lasting.select(time_s=pl.col("start").clip(window_s[0]), change=one)
-    edges = pl.concat([first, begins, lasting.select(time_s="end", change=-one)])
+    begins = lasting.select(time_s=pl.col("start").clip(window_s[0]), change=unit)
+    edges = pl.concat([first, begins, lasting.select(time_s="end", change=-unit)])
     changes = edges.group_by("time_s").agg(pl.col("change").sum()).sort("time_s")
     return changes.select("time_s", machines_down=pl.col("change").cum_sum()).filter(
         pl.col("time_s") < window_s[1]
@@ -321,9 +321,9 @@ def machine_reliability(
 def machine_counts(log: FaultLog, rows: pl.DataFrame | None = None, /) -> Integers:
     """Return the faults of each machine, also of those without one."""
     counts = np.zeros(log.total_machines, dtype=np.int64)
-    known = (log.rows if rows is None else rows).drop_nulls(log.machine)
-    own = known.group_by(log.machine).len()["len"].to_numpy()
-    counts[: len(own)] = np.sort(own)[::-1]
+    named = (log.rows if rows is None else rows).drop_nulls(log.machine)
+    of_machines = named.group_by(log.machine).len()["len"].to_numpy()
+    counts[: len(of_machines)] = np.sort(of_machines)[::-1]
     return counts
 
 
@@ -445,17 +445,17 @@ def _machines(log: FaultLog) -> pl.DataFrame:
     lost = log.outages().group_by(log.machine).agg(downtime_s=log.down_s.sum())
     if not log.has_ends:
         lost = lost.with_columns(downtime_s=pl.lit(None, pl.Float64))
-    known = log.rows.drop_nulls(log.machine)
-    faults = known.group_by(log.machine).agg(n=pl.len().cast(pl.Int64), last_s=pl.max("start"))
+    named = log.rows.drop_nulls(log.machine)
+    faults = named.group_by(log.machine).agg(n=pl.len().cast(pl.Int64), last_s=pl.max("start"))
     table = faults.join(lost, on=log.machine, how="left")
     table = table.sort("n", log.machine, descending=[True, False])
     counts, total = table["n"].to_numpy(), log.total_machines
-    pvalue = scipy.stats.binom.sf(counts - 1, known.height, 1 / total)
+    pvalue = scipy.stats.binom.sf(counts - 1, named.height, 1 / total)
     both = (pvalue, _negative_binomial(counts, machine_counts(log)))
     every = (np.append(p, np.ones(total - len(p))) for p in both)
     adjusted, negative_binomial = (adjust_pvalues(p, method="holm")[: len(counts)] for p in every)
     return table.with_columns(
-        expected=pl.lit(known.height / total),
+        expected=pl.lit(named.height / total),
         pvalue=pl.Series(pvalue, dtype=pl.Float64),
         pvalue_adjusted=pl.Series(adjusted, dtype=pl.Float64),
         pvalue_negative_binomial=pl.Series(negative_binomial, dtype=pl.Float64),
@@ -478,7 +478,7 @@ def _counts(log: FaultLog) -> pl.DataFrame:
     counts = machine_counts(log)
     faults = np.arange(int(counts.max()) + 1)
     mean, alpha = float(counts.mean()), _or_none(fit_negative_binomial(counts)[0]) or 0.0
-    tails = (negative_binomial_tail(faults, mean, one) for one in (0.0, alpha))
+    tails = (negative_binomial_tail(faults, mean, dispersion) for dispersion in (0.0, alpha))
     poisson, differing = (log.total_machines * tail for tail in tails)
     columns = {"faults": faults, "machines": [int((counts >= n).sum()) for n in faults]}
     columns |= {"poisson": poisson, "negative_binomial": differing}

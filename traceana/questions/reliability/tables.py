@@ -235,9 +235,9 @@ class ReliabilityResult(Result):
         if row["availability"] is not None:
             lines.append(f"availability: {percent(row['availability'])}")
         lines += [
-            f"dispersion over {one['across']}: {three_digits(one['dispersion'])} "
-            f"({p_equals(one['pvalue'])} against Poisson)"
-            for one in self.dispersion.drop_nulls("dispersion").iter_rows(named=True)
+            f"dispersion over {row['across']}: {three_digits(row['dispersion'])} "
+            f"({p_equals(row['pvalue'])} against Poisson)"
+            for row in self.dispersion.drop_nulls("dispersion").iter_rows(named=True)
         ]
         worst = self.offenders
         names = ", ".join(map(str, worst[worst.columns[0]][:5]))

@@ -498,12 +498,12 @@ def _of_survival(
         low = None if entered is None else np.log(entered)
     sample = make_sample(np.log(x), cut, None, low)
     times, ends, cuts, late = sample.steps
-    found = incidence(ends[:, None], cuts, late)
-    bounds = log_log_interval(found.surviving, found.surviving_variance, confidence=confidence)
+    curves = incidence(ends[:, None], cuts, late)
+    bounds = log_log_interval(curves.surviving, curves.surviving_variance, confidence=confidence)
     steps, values = ends > 0, np.exp(times + sample.center)
     parts = []
     # where no row is left the lower end is 0, and the upper one unknown
-    for curve, unknown in zip((found.surviving, *bounds), (0, 0, 1), strict=True):
+    for curve, unknown in zip((curves.surviving, *bounds), (0, 0, 1), strict=True):
         falls = -np.minimum.accumulate(np.nan_to_num(curve, nan=unknown)[steps])
         place = np.searchsorted(falls, share - 1 - 1e-12)
         parts.append(np.append(values[steps], np.nan)[place])

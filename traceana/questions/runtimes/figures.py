@@ -209,10 +209,10 @@ def plot_empirical_distribution(
     if result.is_empty():
         raise DataError("plot_empirical_distribution has nothing to draw: the result has no row")
     ax = start_axes(ax)
-    for name, own in split_lines(result, "n", "fraction_below"):
-        (line,) = ax.step(own["value"], own["fraction_below"], where="post", label=name)
-        if "ci_low" in own.columns:
-            table = own.drop_nulls(["ci_low", "ci_high"])
+    for name, rows in split_lines(result, "n", "fraction_below"):
+        (line,) = ax.step(rows["value"], rows["fraction_below"], where="post", label=name)
+        if "ci_low" in rows.columns:
+            table = rows.drop_nulls(["ci_low", "ci_high"])
             ends = (table["fraction_below"], table["ci_low"], table["ci_high"])
             gid = f"band-{name}" if name else "band"
             ax.fill_betweenx(*ends, color=line.get_color(), alpha=0.25, linewidth=0, gid=gid)

@@ -274,7 +274,7 @@ def fit_distributions(
         "truncated_below": bound,
     }
     table = pl.DataFrame([row | shared for row in rows], schema=_TABLE)
-    found = DistributionFits(
+    fitted = DistributionFits(
         table=table.with_columns(delta=pl.col(criterion) - pl.col(criterion).min()),
         parameters=parameters,
         comparisons=pl.DataFrame(comparisons, schema=schema_of(FamilyComparisons)),
@@ -284,10 +284,10 @@ def fit_distributions(
         confidence=confidence,
     )
     if cut.all() or len(x) < 2:
-        return found
+        return fitted
     with np.errstate(all="ignore"):
-        quantiles = fitted_quantiles(x, found, entry=entered, observed=~cut, confidence=confidence)
-        return replace(found, quantiles=quantiles if quantiles.height else None)
+        quantiles = fitted_quantiles(x, fitted, entry=entered, observed=~cut, confidence=confidence)
+        return replace(fitted, quantiles=quantiles if quantiles.height else None)
 
 
 def _check(

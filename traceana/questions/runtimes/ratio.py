@@ -207,10 +207,10 @@ def _rows(trace: Trace, table: str) -> pl.DataFrame:
         rows = task_times(trace)
         owners = trace.once(task_owners)
         return rows.hstack(owners) if owners.width else rows
-    there = trace.scan(table).collect_schema().names()
+    present = trace.scan(table).collect_schema().names()
     groups = (*trace.manifest.tables[table].groups, *GROUPINGS, *OWNERS)
     used = {*groups, "status", "gpus", "group", "runtime_s", "start_s", "end_s"}
-    names = [name for name in there if name in used]
+    names = [name for name in present if name in used]
     rows = sampled_rows(trace, table, *names).collect()
     if table == "recurring_jobs":
         return rows.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
@@ -402,8 +402,8 @@ def predict_runtimes(
         predictions["quantile"] = history[:, 2 + place]
         if modeled is not None:
             predictions["model"] = modeled[is_later.to_numpy(), place]
-        for predictor, known in predictions.items():
-            score = _score(actual, known, base, level, units=units, confidence=confidence)
+        for predictor, given in predictions.items():
+            score = _score(actual, given, base, level, units=units, confidence=confidence)
             scores.append({"predictor": predictor, "quantile": float(level), **score})
     table = pl.DataFrame(scores, schema=schema_of(RuntimePredictions)).with_columns(
         n=pl.lit(len(actual), pl.Int64),
@@ -422,10 +422,10 @@ def _check_levels(quantiles: Sequence[float], split: float) -> list[float]:
 
 
 def _score(
-    actual: Floats, known: Floats, base: Floats, level: float, *, units: Integers, confidence: float
+    actual: Floats, given: Floats, base: Floats, level: float, *, units: Integers, confidence: float
 ) -> dict[str, float | None]:
     """Return loss, coverage, and the skill over `base` with its interval."""
-    predicted = np.where(np.isnan(known), base, known)
+    predicted = np.where(np.isnan(given), base, given)
     loss, loss_of_base = (
         np.maximum(level * (actual - value), (level - 1) * (actual - value))
         for value in (predicted, base)
@@ -436,7 +436,7 @@ def _score(
     }
     if loss_of_base.any():
         score["skill"] = 1 - float(loss.sum() / loss_of_base.sum())
-        if known is not base:
+        if given is not base:
             x, y = np.bincount(units, loss_of_base), np.bincount(units, loss)
             sums = np.array([[x.sum()], [y.sum()], [x @ x], [x @ y], [y @ y], [len(x)]])
             (low,), (high,) = ratio_interval(sums, confidence=confidence)

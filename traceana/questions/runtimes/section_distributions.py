@@ -70,7 +70,7 @@ _TAIL: Final = (
     "Below 2 the variance is infinite, below 1 the mean. An index that changes with the number of "
     "largest runtimes contradicts a power law."
 )
-Found: TypeAlias = "dict[str, tuple[Cohort, RuntimeDistributions]]"
+Fitted: TypeAlias = "dict[str, tuple[Cohort, RuntimeDistributions]]"
 
 
 _FEWEST_ROWS = 50  # below, no family is named in a finding
@@ -79,19 +79,19 @@ _FEWEST_ROWS = 50  # below, no family is named in a finding
 def build(traces: Sequence[Trace]) -> Content:
     """Compare the distributions of runtimes of the traces."""
     distinct = distinct_traces(traces)
-    fits: Found = {}
+    fits: Fitted = {}
     for trace in distinct:
         cohort = form_cohort(trace)
         fits[f"{cohort.title}: {cohort.noun}"] = (cohort, trace.once(analyze_runtime_distributions))
     blocks: list[Block] = [Text(_OPENING)]
     first, further = list[str](), list[str]()
-    for name, (cohort, found) in fits.items():
-        blocks += [Heading(name), *_details(cohort, found)]
-        if found.fits and found.fits.best and found.fits.table["n"][0] >= _FEWEST_ROWS:
-            best, others = _findings(found.fits, found, cohort.title)
+    for name, (cohort, result) in fits.items():
+        blocks += [Heading(name), *_details(cohort, result)]
+        if result.fits and result.fits.best and result.fits.table["n"][0] >= _FEWEST_ROWS:
+            best, others = _findings(result.fits, result, cohort.title)
             first.append(best)
             further += [others] if others else []
-    tails = {name: found.tail for name, (_, found) in fits.items() if found.tail is not None}
+    tails = {name: result.tail for name, (_, result) in fits.items() if result.tail is not None}
     if tails:
         caption = "Tail index of runtimes; threshold in s"
         blocks += [Heading("Tails of the distributions"), Text(_TAIL)]
@@ -102,16 +102,16 @@ def build(traces: Sequence[Trace]) -> Content:
     return Content(findings, tuple(blocks), lead=tuple(_lead(fits)), limitations=_LIMITATIONS)
 
 
-def _lead(fits: Found) -> list[Block]:
+def _lead(fits: Fitted) -> list[Block]:
     lines = [
-        found.fits.quantiles.select(
+        result.fits.quantiles.select(
             pl.lit(name).alias("trace"),
-            pl.lit(found.n_timed).alias("n"),
+            pl.lit(result.n_timed).alias("n"),
             "fraction_below",
             *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
         )
-        for name, (_, found) in fits.items()
-        if found.fits is not None and found.fits.quantiles is not None
+        for name, (_, result) in fits.items()
+        if result.fits is not None and result.fits.quantiles is not None
     ]
     if not lines:
         return []
@@ -123,22 +123,22 @@ def _lead(fits: Found) -> list[Block]:
     ]
 
 
-def _median_finding(fits: Found) -> str:
+def _median_finding(fits: Fitted) -> str:
     texts, short = [], []
-    for cohort, found in fits.values():
-        median, low, high = found.median
-        if found.fits is None or found.fits.quantiles is None or median is None:
+    for cohort, result in fits.values():
+        median, low, high = result.median
+        if result.fits is None or result.fits.quantiles is None or median is None:
             continue
         interval = ""
         if low is not None and high is not None:
             interval = f"95 % CI {duration_range(low, high)}; "
-        above = "" if found.bound is None else f" of {duration(found.bound)} and more"
-        n = f"n = {found.n_timed:,} {cohort.noun}{above}"
+        above = "" if result.bound is None else f" of {duration(result.bound)} and more"
+        n = f"n = {result.n_timed:,} {cohort.noun}{above}"
         short.append(f"{duration(median)} ({cohort.trace.label})")
         texts.append(f"{duration(median)} in {cohort.title} ({interval}{n})")
     if not texts:
         return ""
-    bounds = [found.bound for _, found in fits.values() if found.bound is not None]
+    bounds = [result.bound for _, result in fits.values() if result.bound is not None]
     if len(texts) == 1 or not bounds:
         first = f"Median runtimes: {'; '.join(texts)}."
         first = first if len(texts) > 1 else f"The median runtime is {texts[0]}."
@@ -146,7 +146,7 @@ def _median_finding(fits: Found) -> str:
     return _longer_runtimes(fits, max(bounds), texts)
 
 
-def _longer_runtimes(fits: Found, bound_s: float, of_all: list[str]) -> Finding:
+def _longer_runtimes(fits: Fitted, bound_s: float, of_all: list[str]) -> Finding:
     """State medians above a bound: a log without its short jobs has a longer median."""
     short, numbers = [], []
     for cohort, _ in fits.values():
@@ -159,31 +159,31 @@ def _longer_runtimes(fits: Found, bound_s: float, of_all: list[str]) -> Finding:
     return Finding(text, heading=heading)
 
 
-def _details(cohort: Cohort, found: RuntimeDistributions) -> Iterator[Block]:
+def _details(cohort: Cohort, result: RuntimeDistributions) -> Iterator[Block]:
     definitions = cohort.trace.manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes
     if cohort.observation is not None:
         definitions = (*definitions, cohort.observation.describe(cohort.noun))
-    about = f"n = {found.n_used:,} of {found.n:,} {cohort.noun}"
-    if found.n_positive < found.n:
-        about += f"; {found.n - found.n_positive:,} have no runtime or one of 0 s"
-    if found.n_used < found.n_positive:
+    about = f"n = {result.n_used:,} of {result.n:,} {cohort.noun}"
+    if result.n_positive < result.n:
+        about += f"; {result.n - result.n_positive:,} have no runtime or one of 0 s"
+    if result.n_used < result.n_positive:
         about += f"; the others are not in the random sample (seed {SEED})"
-    if found.bound is not None:
-        smallest = f"The smallest runtime, {seconds(found.bound)} s"
+    if result.bound is not None:
+        smallest = f"The smallest runtime, {seconds(result.bound)} s"
         about += f". {smallest}, is the left-truncation bound of each fit"
     about += f".{cohort.sampled}"
-    if found.fits is None:
+    if result.fits is None:
         yield Text(f"{about} Fewer than two distinct runtimes: nothing to fit.", definitions)
         return
     yield Text(about, definitions)
-    if found.fits.best is not None and found.fits.params(found.fits.best):
+    if result.fits.best is not None and result.fits.params(result.fits.best):
         key, what = f"fit-tail-{cohort.trace.id}", f"Runtimes of {cohort.noun} and fitted families"
-        fit = ("distribution-fit", found.fits, cohort.trace, key, f"{what}: upper tail")
+        fit = ("distribution-fit", result.fits, cohort.trace, key, f"{what}: upper tail")
         yield Gallery((drawing(*fit, title=cohort.title, panel="tail", what="Runtime"),))
-    yield _families(found.fits, found, cohort.title)
-    if found.sensitivity is not None:
+    yield _families(result.fits, result, cohort.title)
+    if result.sensitivity is not None:
         yield result_table(
-            found.sensitivity,
+            result.sensitivity,
             RuntimeSensitivity,
             caption="Sensitivity to left-truncated and censored rows. The first row is the "
             "estimate; ignoring truncation and censoring is biased, and dropping the rows biases "
@@ -192,7 +192,7 @@ def _details(cohort: Cohort, found: RuntimeDistributions) -> Iterator[Block]:
         )
 
 
-def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -> Table:
+def _families(fits: DistributionFits, result: RuntimeDistributions, title: str) -> Table:
     parameters = [
         ", ".join(f"{key} {three_digits(value)}" for key, value in fits.params(family).items())
         for family in fits.table["family"]
@@ -201,7 +201,7 @@ def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -
     is_best = pl.col("family").eq_missing(pl.lit(fits.best, pl.String))
     table = fits.table.drop("note").with_columns(
         pl.Series("parameters", parameters),
-        ks_pvalue=pl.when(is_best).then(pl.lit(found.pvalue, pl.Float64)),
+        ks_pvalue=pl.when(is_best).then(pl.lit(result.pvalue, pl.Float64)),
     )
     shown = ("family", "parameters", "delta", "aic", "ks_statistic", "ks_pvalue")
     others = fits.comparisons.select("family", *compared)
@@ -214,13 +214,13 @@ def _families(fits: DistributionFits, found: RuntimeDistributions, title: str) -
     )
 
 
-def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -> tuple[str, str]:
+def _findings(fits: DistributionFits, result: RuntimeDistributions, title: str) -> tuple[str, str]:
     """State the best family, and those not distinguished from it, or best otherwise."""
     first = fits.table.row(0, named=True)
-    bound = "" if found.bound is None else f", left-truncated at {seconds(found.bound)} s"
+    bound = "" if result.bound is None else f", left-truncated at {seconds(result.bound)} s"
     test = "not tested"
-    if found.pvalue is not None:
-        test = f"{p_equals(found.pvalue)}{': no family fits' * (found.pvalue < _ALPHA)}"
+    if result.pvalue is not None:
+        test = f"{p_equals(result.pvalue)}{': no family fits' * (result.pvalue < _ALPHA)}"
     best = (
         f"{title}: of {fits.table.height} families {fits.best} fits best by BIC (n = {first['n']:,}"
         f"{bound}). Its KS distance is {ratio(first['ks_statistic'])} ({test})."
@@ -232,7 +232,7 @@ def _findings(fits: DistributionFits, found: RuntimeDistributions, title: str) -
         if row["pvalue_adjusted"] is not None and row["pvalue_adjusted"] >= _ALPHA
     ]:
         others = f" Vuong's test does not distinguish {fits.best} from {listed(close)}."
-    dropped = {} if found.sensitivity is None else found.sensitivity.row(-1, named=True)
+    dropped = {} if result.sensitivity is None else result.sensitivity.row(-1, named=True)
     if dropped and dropped["best"] != fits.best:
         others += (
             f" {dropped['best'].capitalize()} fits best without the left-truncated and censored "

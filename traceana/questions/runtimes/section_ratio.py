@@ -79,7 +79,7 @@ class _Cohort(NamedTuple):
     title: str
     noun: str
     name: str
-    found: RatioTables
+    tables: RatioTables
     cut: str  # what the window cuts off; empty for nothing
     is_cut_much: bool  # so that no finding is drawn
 
@@ -108,8 +108,8 @@ def _form(trace: Trace, table: str) -> _Cohort:
         runtime = pl.col("duration_s")
         parts = formed.rows.select(runtime.filter(is_cut).sum(), total=runtime.sum()).row(0)
         much = parts[0] > MOST_NOT_ENDED * parts[1]
-    found = trace.once(ratio_tables, table)
-    return _Cohort(trace, table, title, noun, f"{title}: {noun}", found, cut, much)
+    tables = trace.once(ratio_tables, table)
+    return _Cohort(trace, table, title, noun, f"{title}: {noun}", tables, cut, much)
 
 
 def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
@@ -117,7 +117,7 @@ def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     ungrouped = pl.when(grouping="none").then(pl.lit("not grouped"))
     by = ungrouped.otherwise(pl.format("by {}", "grouping"))
     parts = [
-        cohort.found.groupings.head(2).select(
+        cohort.tables.groupings.head(2).select(
             pl.concat_str(pl.lit(f"{cohort.name}, "), by).alias("cohort"), "n", *_DISTRIBUTION
         )
         for cohort in cohorts
@@ -156,7 +156,7 @@ def _details(cohort: _Cohort) -> list[Block]:
         )
     what = f"Runtime ratios of {cohort.noun}"
     spread = result_table(
-        cohort.found.groupings,
+        cohort.tables.groupings,
         RuntimeRatioSummary,
         columns=("grouping", "groups", "n", "n_excluded", *_DISTRIBUTION),
         headings={"grouping": "Grouped by", "n_excluded": "Excluded: alone or no group"},
@@ -167,11 +167,11 @@ def _details(cohort: _Cohort) -> list[Block]:
 
 
 def _groups(cohort: _Cohort, what: str) -> list[Block]:
-    groups = cohort.found.groups
+    groups = cohort.tables.groups
     if groups is None:
         return []
     (by, *_) = groups.columns
-    what = f"{what} by {cohort.found.groupings['grouping'][1]}"
+    what = f"{what} by {cohort.tables.groupings['grouping'][1]}"
     if groups.height > _MAX_GROUPS:
         what += f", the {_MAX_GROUPS} largest of {groups.height:,} groups"
         groups = groups.sort("n", descending=True, maintain_order=True).head(_MAX_GROUPS)
@@ -194,7 +194,7 @@ def _findings(cohort: _Cohort) -> list[str]:
     if cohort.is_cut_much:
         heading = f"{cohort.title}: mean runtimes are not estimable while {cohort.noun} still run"
         return [Finding(f"{heading}. {cohort.cut}", heading=heading, certainty="cannot tell")]
-    overall, *grouped = cohort.found.groupings.rows(named=True)
+    overall, *grouped = cohort.tables.groupings.rows(named=True)
     if overall["cov"] is None or not grouped or grouped[0]["cov"] is None:
         return []
     first = grouped[0]

@@ -86,13 +86,13 @@ def _planned(trace: Trace) -> pl.DataFrame:
 
 def cluster_of(trace: Trace, /) -> dict[str, Any]:
     """Return what states the GPUs of a trace, as options of a simulation; nodes seen are ALL's."""
-    found, capacity = capacity_of(trace), dict[str, Any](trace.manifest.capacity)
+    seen, capacity = capacity_of(trace), dict[str, Any](trace.manifest.capacity)
     machines = trace.table("machines") if trace.has("machines", ("gpus",)) else None
-    if machines is None and not capacity and found is not None:
+    if machines is None and not capacity and seen is not None:
         clusters = trace.scan("jobs").select(pl.col("^cluster$").n_unique()).collect()
         if not clusters.width or clusters.item() == 1:
-            most = math.ceil(found.machines["gpus"].max())
-            capacity = {ALL: GroupCapacity(math.ceil(found.gpus - 0.01), most, "nodes seen")}
+            most = math.ceil(seen.machines["gpus"].max())
+            capacity = {ALL: GroupCapacity(math.ceil(seen.gpus - 0.01), most, "nodes seen")}
     return {"machines": machines, "capacity": capacity}
 
 

@@ -175,7 +175,7 @@ def _of_job(
     def part_of(gain: float) -> float | None:
         return gain / lasting if lasting > 0 else None
 
-    found, groups = [], []
+    of_attributes, groups = [], []
     for name in (WORKER, *names):
         labels, of_row = _codes_of(rows[worker if name == WORKER else name])
         codes = np.full(times.shape, -1)
@@ -196,8 +196,8 @@ def _of_job(
         between = _between(level, np.max(codes, axis=0), resamples, rng)
         if name != WORKER:
             row |= zip(("variance_explained", "pvalue"), between, strict=True)
-        found.append(row)
-    return found, groups
+        of_attributes.append(row)
+    return of_attributes, groups
 
 
 def _time_lost(times: Floats, steady: Floats) -> tuple[dict[str, Any], float]:
@@ -206,11 +206,11 @@ def _time_lost(times: Floats, steady: Floats) -> tuple[dict[str, Any], float]:
         (float(np.nanmax(x, axis=1).mean()), float(median_present(x).mean()))
         for x in (times, steady)
     )
-    known = steady is not times and total > middle
+    is_known = steady is not times and total > middle
     row: dict[str, Any] = {
         "job": total,
         "slowdown": total / middle if middle > 0 else None,
-        "systematic": min((slowest - usual) / (total - middle), 1) if known else None,
+        "systematic": min((slowest - usual) / (total - middle), 1) if is_known else None,
         "n_steps": times.shape[0],
         "explains": False,
     }
@@ -247,8 +247,8 @@ def _systematic(times: Floats) -> Floats:
 
 def _of_group(times: Floats, codes: Integers, code: int, label: str) -> dict[str, Any]:
     gained, total = _gain(times, codes, code), float(np.nanmax(times, axis=1).mean())
-    in_group, known = codes == code, ~np.isnan(times)
-    inside, outside = times[in_group & known], times[~in_group & known]
+    in_group, present = codes == code, ~np.isnan(times)
+    inside, outside = times[in_group & present], times[~in_group & present]
     comparable = len(inside) and len(outside) and outside.mean()
     return {
         "group": label,

@@ -57,8 +57,8 @@ def tick_moments(
     if on_polars:
         # an eighth of the time of distinct text
         present = nw.from_native(present.to_native().with_columns(_bits_of(worker)))
-    known = nw.col(_BITS).sum() if on_polars else who.n_unique()
-    ticks = reduce_frame(present, (*by, time), **moments, n_named=who.count(), known=known)
+    distinct = nw.col(_BITS).sum() if on_polars else who.n_unique()
+    ticks = reduce_frame(present, (*by, time), **moments, n_named=who.count(), known=distinct)
     if ticks[time].null_count() or (ticks["n_named"] < ticks["n_workers"]).any():
         raise DataError(f"{time} or {worker} is null in a row with a {value}; drop such rows")
     if on_polars:
@@ -561,15 +561,15 @@ def _best_row(ticks: pl.DataFrame, rows: dict[Any, Floats]) -> dict[str, Any]:
     cov, matches = ticks["cov"].to_numpy(), {}
     for name, row in rows.items():
         least = max(_LEAST_OVERLAP, min(len(cov), len(row)) // 2)
-        if found := best_alignment(cov, row, min_overlap=least):
-            matches[name] = found
+        if alignment := best_alignment(cov, row, min_overlap=least):
+            matches[name] = alignment
     if not matches:
         return {}
-    name, found = min(matches.items(), key=lambda match: match[1].mean_square)
+    name, alignment = min(matches.items(), key=lambda match: match[1].mean_square)
     row = rows[name]
-    first = max(0, found.shift)
-    last = min(len(row), found.shift + len(cov))
-    mine = slice(first - found.shift, last - found.shift)
+    first = max(0, alignment.shift)
+    last = min(len(row), alignment.shift + len(cov))
+    mine = slice(first - alignment.shift, last - alignment.shift)
     difference = np.abs(cov[mine] - row[first:last])
     present = np.isfinite(difference)
     bound = ticks["bound"].to_numpy()[mine]

@@ -267,13 +267,13 @@ def plot_straggler_attributes(
     result = _one_job(result, job)
     names = result.attributes["attribute"].to_list()
     ax = start_axes(ax, height_in=0.9 + 0.3 * len(names))
-    for row, found in enumerate(result.attributes.iter_rows(named=True)):
-        gains = result.groups.filter(attribute=found["attribute"])["gain"].fill_null(0.0)
-        color, filled = color_of(1 if found["explains"] else 0), found["explains"]
+    for row, entry in enumerate(result.attributes.iter_rows(named=True)):
+        gains = result.groups.filter(attribute=entry["attribute"])["gain"].fill_null(0.0)
+        color, filled = color_of(1 if entry["explains"] else 0), entry["explains"]
         look: dict[str, Any] = {"edgecolors": color, "facecolors": color if filled else "none"}
         look |= {"s": 18, "linewidths": 1.0, "clip_on": False, "gid": f"attribute-{row}"}
         ax.scatter(gains, [row] * len(gains), **look)
-        write_beside(ax, _name(found), (gains.to_numpy().max(), row), (6, 0), fontsize=small_size())
+        write_beside(ax, _name(entry), (gains.to_numpy().max(), row), (6, 0), fontsize=small_size())
     ax.set_yticks(range(len(names)), [name_tick(name.replace("_", " ")) for name in names])
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlim(0, max(0.1, 1.3 * result.groups["gain"].fill_null(0.0).to_numpy().max()))

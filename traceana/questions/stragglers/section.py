@@ -68,8 +68,8 @@ def build(traces: Sequence[Trace]) -> Content:
     of_each = []
     for trace, rows in weighted.items():
         levels = results[trace].levels
-        found = _findings(trace, rows, levels) + _slow_groups(trace, levels) + _ended(levels)
-        of_each.append([finding.of(trace.label) for finding in found])
+        of_trace = _findings(trace, rows, levels) + _slow_groups(trace, levels) + _ended(levels)
+        of_each.append([finding.of(trace.label) for finding in of_trace])
     # the first of each trace before the second ones
     findings = [finding for same in zip_longest(*of_each) for finding in same if finding]
     blocks = (block for trace in traces for block in _details(trace, results[trace]))

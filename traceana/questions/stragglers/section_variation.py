@@ -242,8 +242,8 @@ def _lengths(overall: dict[str, Any]) -> str:
     if n is None:
         return ""
     of = f"{n} of {plural(overall['n_jobs'], 'job')}"
-    known = "exceeds the table" if median is None else f"is {count(median)} samples (Kaplan-Meier)"
-    return f" {of} reach the last column and are right-truncated; the median length {known}."
+    length = "exceeds the table" if median is None else f"is {count(median)} samples (Kaplan-Meier)"
+    return f" {of} reach the last column and are right-truncated; the median length {length}."
 
 
 def _match_jobs(trace: Trace) -> Content:

@@ -186,23 +186,23 @@ class StragglerResult(Result):
         """Return a short text on the result."""
         jobs, episodes, levels = self.jobs, self.episodes, self.levels
         n_jobs = plural(jobs.height, "job")
-        found, slow = "none", "no persistent straggler"
+        about_episodes, slow = "none", "no persistent straggler"
         hit, with_slow = ((jobs[name] > 0).sum() for name in ("n_episodes", "n_slow_workers"))
         if episodes.height:
             severity = _middle_and_largest(episodes["severity"])
-            found = (
+            about_episodes = (
                 f"{episodes.height}, in {hit} of {n_jobs}; up to {episodes['n_at_once'].max()!s} "
             )
-            found += f"at once; severity {severity}"
+            about_episodes += f"at once; severity {severity}"
         if n_slow := int(levels["is_slow"].sum()):
             slow = f"{plural(n_slow, 'persistent straggler')}, in {with_slow} of {n_jobs}"
         if n_slower := levels.filter(pl.col("is_slower") & ~pl.col("is_slow")).height:
             slow += f"; {plural(n_slower, 'worker')} less slow than that, beyond noise"
         if jobs.height and jobs["n_episodes"].null_count() == jobs.height:
-            found = slow = "cannot tell"
+            about_episodes = slow = "cannot tell"
         lines = [
             f"{n_jobs}, {plural(levels.height, 'worker')}",
-            f"episodes: {found}",
+            f"episodes: {about_episodes}",
             f"levels:   {slow}",
         ]
         for name, column, what in (

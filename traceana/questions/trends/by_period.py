@@ -199,10 +199,10 @@ def trends(
 
 def open_jobs(jobs: IntoFrame, window: Window | None, /) -> nw.LazyFrame[Any]:
     """Return the columns of jobs that trends are of, with what of each lies in the window."""
-    there = column_names(jobs)
-    keys = tuple(name for name in _NAMES if name in there)
-    used: dict[str, str] = {name: name for name in ("gpus", "cpus", "nodes") if name in there}
-    times: dict[str, str] = {name.removesuffix("_s"): name for name in _TIMES if name in there}
+    present = column_names(jobs)
+    keys = tuple(name for name in _NAMES if name in present)
+    used: dict[str, str] = {name: name for name in ("gpus", "cpus", "nodes") if name in present}
+    times: dict[str, str] = {name.removesuffix("_s"): name for name in _TIMES if name in present}
     if not times:
         raise DataError("jobs have none of the columns submit_s, start_s and end_s")
     frame = open_overlap(jobs, keys, used or times, window=window)
@@ -341,7 +341,8 @@ def comparable_days(
         if measure in ("wait", "demand"):
             out = _days_of(lost, edges)
             cells, rows = (
-                one.filter(~pl.col("day").is_in(out)) if one.width else one for one in (cells, rows)
+                each.filter(~pl.col("day").is_in(out)) if each.width else each
+                for each in (cells, rows)
             )
         if cells.height:
             yield measure, cells, rows, edges
@@ -369,7 +370,7 @@ def _demand(frame: nw.LazyFrame[Any], periods: Periods) -> pl.DataFrame:
     frame = read_once(frame, ("gpus", "cpus", *_OVERLAP))
     hours = np.diff(np.array(periods.edges_s)) / 3600
     sizes = (used_by(frame, periods, {"": name})[""] for name in ("gpus", "cpus"))
-    size = next((one for one in sizes if one.sum()), None)
+    size = next((used for used in sizes if used.sum()), None)
     if size is None or not len(hours) > 2:
         return pl.DataFrame()
     level = size.to_numpy() / np.maximum(hours, 1e-9)
@@ -519,7 +520,7 @@ def idle_gaps(
     waits = rows.filter(pl.col("submit_s") <= pl.col(BEGIN))
     submit, start = (waits[name].to_numpy() for name in ("submit_s", BEGIN))
     pvalues = gap_pvalues(begin, latest, submit, start, (first, last))
-    found = []
+    tested = []
     for place, p in sorted(pvalues.items()):
         low, high = float(latest[place]), float(begin[place + 1])
         duration = high - low
@@ -527,5 +528,5 @@ def idle_gaps(
         row = {"begin": local_time(low, timezone), "start_s": low, "end_s": high}
         row |= {"duration_s": duration, "pvalue": p, "jobs_lost": len(begin) / busy * duration}
         lost = None if gpu_rate is None else gpu_rate * (last - first) / busy * duration / 3600
-        found.append(row | {"gpu_hours_lost": lost})
-    return pl.DataFrame(found, schema=schema_of(Outages)).sort("start_s")
+        tested.append(row | {"gpu_hours_lost": lost})
+    return pl.DataFrame(tested, schema=schema_of(Outages)).sort("start_s")

@@ -77,7 +77,7 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
     for start, end in lost.select("start_s", "end_s").iter_rows():
         shared = pl.min_horizontal("end", pl.lit(end)) - pl.max_horizontal("start", pl.lit(start))
         gaps = gaps.filter(shared < _IN_OUTAGE * (pl.col("end") - pl.col("start")))
-    found, n_gaps = [], gaps.height
+    idle, n_gaps = [], gaps.height
     used = rows.group_by(pl.col(_NODE).cast(pl.String)).agg(pl.col("gpu_s").sum(), jobs=pl.len())
     while gaps.height:
         event = _largest(gaps)
@@ -99,8 +99,8 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
         row |= {"lasts": end >= window[1], "nodes": ", ".join(sorted(map(str, event[_NODE])))}
         row |= {"jobs_lost": part * float(of_event["jobs"].to_numpy().sum())}
         hours = part * float(of_event["gpu_s"].to_numpy().sum()) / _HOUR_S
-        found.append(row | {"gpu_hours_lost": hours or None})
-    return declared(pl.DataFrame(found, schema=schema_of(IdleNodes)).sort("start_s"), IdleNodes)
+        idle.append(row | {"gpu_hours_lost": hours or None})
+    return declared(pl.DataFrame(idle, schema=schema_of(IdleNodes)).sort("start_s"), IdleNodes)
 
 
 def _on_nodes(trace: Trace, name: str, window: Window) -> pl.DataFrame:
@@ -141,9 +141,9 @@ def _gaps(every: dict[Any, pl.DataFrame], window: Window) -> pl.DataFrame:
         end = np.append(part[BEGIN].to_numpy()[1:], last)
         weighted = np.interp(end, grid, clock) - np.interp(start, grid, clock)
         weighted = np.maximum(weighted, 0)
-        known = dict(long_gaps(weighted))
+        pvalues = dict(long_gaps(weighted))
         rows += [
-            (node, float(start[place]), float(end[place]), known.get(place, 1.0))
+            (node, float(start[place]), float(end[place]), pvalues.get(place, 1.0))
             for place in map(int, np.flatnonzero(end - start >= _SHORTEST_S))
         ]
     schema = {_NODE: pl.String, **dict.fromkeys(("start", "end", "pvalue"), pl.Float64)}
@@ -311,7 +311,7 @@ NEEDS: Final = ({"jobs": ("submit_s",)}, {"jobs": ("start_s",)})
 
 
 @dataclass(frozen=True)
-class Found:
+class TrendsFound:
     """What the section states of a trace."""
 
     trends: pl.DataFrame
@@ -344,13 +344,13 @@ def _capacity(trace: Trace) -> Capacity | None:
     return None if hides else capacity
 
 
-def trends_of(trace: Trace, /) -> Found:
+def trends_of(trace: Trace, /) -> TrendsFound:
     """Compute trends, outages and changes of level of a trace."""
     jobs, options, outcomes = trace.frame("jobs"), _clock(trace), _outcomes(trace)
     capacity = _capacity(trace)
     gaps = idle_gaps(jobs, **options)
     lost = gaps.filter(pl.col("pvalue") < ALPHA)
-    return Found(
+    return TrendsFound(
         trace.once(_by_period),
         lost,
         _of_types(trace, lost, options),
@@ -366,13 +366,13 @@ def trends_of(trace: Trace, /) -> Found:
 
 def _of_types(trace: Trace, lost: pl.DataFrame, options: dict[str, Any]) -> pl.DataFrame:
     """Return the outages of one GPU type alone, tested over all types."""
-    found = lost.clear().with_columns(gpu_type=pl.lit(None, pl.String))
+    outages = lost.clear().with_columns(gpu_type=pl.lit(None, pl.String))
     if not trace.has("jobs", ("gpu_type",)):
-        return found
+        return outages
     name = pl.col("gpu_type").cast(pl.String)
     types = trace.scan("jobs").select(name).unique().drop_nulls().sort("gpu_type").collect()
     if not 1 < types.height <= _MOST_TYPES:
-        return found
+        return outages
     for (kind,) in types.iter_rows():
         gaps = idle_gaps(trace.scan("jobs").filter(name == kind), **options)
         gaps = gaps.with_columns(pl.col("pvalue") * types.height, gpu_type=pl.lit(kind))
@@ -381,8 +381,8 @@ def _of_types(trace: Trace, lost: pl.DataFrame, options: dict[str, Any]) -> pl.D
                 pl.col(end).clip(row["start_s"], row["end_s"]) for end in ("start_s", "end_s")
             )
             if lost.select((high - low).sum()).item() < row["duration_s"] / 2:
-                found = pl.concat([found, gaps.filter(start_s=row["start_s"])])
-    return found
+                outages = pl.concat([outages, gaps.filter(start_s=row["start_s"])])
+    return outages
 
 
 def _clock(trace: Trace) -> dict[str, Any]:

@@ -142,8 +142,8 @@ def segments(
     """Find the deviating segments one after the other, each adjusted for before the next."""
     changes: list[dict[str, Any]] = []
     for by in _SETS[measure]:
-        own, data = _own_changes(data, (edges, timezone), measure, generator, by)
-        changes += own
+        of_groups, data = _own_changes(data, (edges, timezone), measure, generator, by)
+        changes += of_groups
     cells, rows = data
     n_before = len(changes)
     edges_are_days = len(edges) > 2 and edges[2] - edges[1] < 2 * DAY_S
@@ -242,20 +242,20 @@ def _own_changes(
         mine = pl.all_horizontal(pl.col(name) == value for name, value in zip(by, key, strict=True))
         place, values, w = _days(several.filter(mine)).select("day", "value", "w").to_numpy().T
         series[key] = _Series(mine, place.astype(np.int64), values, np.sqrt(w))
-    found: dict[tuple[Any, ...], tuple[int, int, dict[str, Any]]] = {}
-    for key, one in series.items():
-        segment = deviating_ranks(one.values, min_length=WEEK)
+    spans: dict[tuple[Any, ...], tuple[int, int, dict[str, Any]]] = {}
+    for key, member in series.items():
+        segment = deviating_ranks(member.values, min_length=WEEK)
         p = segment.pvalue * len(order)
         if p < alpha:
-            found[key] = _dated(one[1:], segment._replace(pvalue=p), clock, WEEK)
+            spans[key] = _dated(member[1:], segment._replace(pvalue=p), clock, WEEK)
 
     def change_of(key: tuple[Any, ...]) -> dict[str, Any] | None:
-        (low, high, dates), mine = found[key], series[key].mine
-        own = pl.col("stratum").is_in(several.filter(mine)["stratum"].unique().implode())
-        row = _estimate((cells.filter(own), rows.filter(own)), (low, high), measure, generator)
+        (low, high, dates), mine = spans[key], series[key].mine
+        alike = pl.col("stratum").is_in(several.filter(mine)["stratum"].unique().implode())
+        row = _estimate((cells.filter(alike), rows.filter(alike)), (low, high), measure, generator)
         # those that change too are no others, unless most do
         others = several.filter(~mine)
-        rest = others.filter(*(~series[other].mine for other in found if other != key))
+        rest = others.filter(*(~series[other].mine for other in spans if other != key))
         sides = [others, rest] if 2 * rest.height > several.height else [others]
         inside = pl.col("day").is_between(low, high)
         clear = (each for each in sides if _changes(_days(each), low, high))
@@ -266,15 +266,15 @@ def _own_changes(
         names = {_COLUMNS[name]: value for name, value in zip(by, key, strict=True)}
         return {"measure": measure} | names | dates | row
 
-    changes = {key: row for key in found if (row := change_of(key)) is not None}
-    for leader, (key, one) in product([*changes], series.items()):
-        if key not in found:  # it may change at the same time, which is one test
-            low, high, dates = found[leader]
-            ends = np.searchsorted(one.place, [low, high + 1])
-            segment = deviating_ranks(one.values, segment=(int(ends[0]), int(ends[1])))
+    changes = {key: row for key in spans if (row := change_of(key)) is not None}
+    for leader, (key, member) in product([*changes], series.items()):
+        if key not in spans:  # it may change at the same time, which is one test
+            low, high, dates = spans[leader]
+            ends = np.searchsorted(member.place, [low, high + 1])
+            segment = deviating_ranks(member.values, segment=(int(ends[0]), int(ends[1])))
             p = segment.pvalue * len(order) * len(changes)
             if p < _CLEAR:
-                found[key] = low, high, dates | {"pvalue": p}
+                spans[key] = low, high, dates | {"pvalue": p}
                 row = change_of(key)
                 changes |= {} if row is None else {key: row}
     for key in changes:
@@ -390,7 +390,7 @@ def _estimate(
         present = (mass[0] > 0) & (mass[1] > 0)
         if not present.any():
             return np.nan
-        a, b = (one[present] for one in mass)
+        a, b = (weights[present] for weights in mass)
         return float(
             np.average(sums[0][present] / a - sums[1][present] / b, weights=a * b / (a + b))
         )
@@ -462,7 +462,7 @@ def _of_medians(rows: pl.DataFrame, inside: pl.Expr) -> tuple[float, float, floa
 
     sides, variance = [median(within), median(~within)], 0.0
     for chosen in (within, ~within):
-        left = np.array([median(chosen & (group != one)) for one in np.unique(group[chosen])])
+        left = np.array([median(chosen & (group != unit)) for unit in np.unique(group[chosen])])
         if len(left) < 2:
             return None
         variance += (len(left) - 1) / len(left) * float(((left - left.mean()) ** 2).sum())

@@ -81,7 +81,9 @@ def plot_trends(
         values = values / ((trends["end_s"] - trends["start_s"]) / _DAY_S)
     elif measure.endswith("_s_median"):
         most = float(cast("float", values.max()))
-        unit, size = next(one for one in _UNITS_S.items() if most >= _TWO * one[1] or one[1] == 1)
+        unit, size = next(
+            each for each in _UNITS_S.items() if most >= _TWO * each[1] or each[1] == 1
+        )
         values, label = values / size, f"{label} ({unit})"
     ax = start_axes(ax, height_in=1.8)
     _step(ax, trends, values, timezone, color=color_of(0), gid=measure)

@@ -80,10 +80,10 @@ def waits_in_gaps(
     place = np.flatnonzero(begin[1:] > latest[:-1])
     low, high = latest[place], begin[place + 1]
     padded = np.append(submit, np.inf)
-    one = padded[np.searchsorted(submit, low)]
-    two = padded[np.searchsorted(submit, one + _HOUR_S)]
-    tested = (two < high) & (high - low >= SHORTEST_S)
-    wait = np.maximum(high - np.where(tested, two, one), 0)
+    first_submit = padded[np.searchsorted(submit, low)]
+    later_submit = padded[np.searchsorted(submit, first_submit + _HOUR_S)]
+    tested = (later_submit < high) & (high - low >= SHORTEST_S)
+    wait = np.maximum(high - np.where(tested, later_submit, first_submit), 0)
     if not tested.any():
         return {}
     usual = wait[:0]
@@ -93,8 +93,8 @@ def waits_in_gaps(
         after = np.searchsorted(high[tested], submit, side="right")
         next_low = np.append(low[tested], np.inf)[after]
         usual = (start - submit)[usual & (start <= next_low)]
-    known = long_gaps(np.concatenate([wait, usual]), shape=_SHAPE)
-    return {int(place[i]): p for i, p in known if i < len(wait) and tested[i]}
+    pvalues = long_gaps(np.concatenate([wait, usual]), shape=_SHAPE)
+    return {int(place[i]): p for i, p in pvalues if i < len(wait) and tested[i]}
 
 
 WEEK: Final = 7

@@ -22,7 +22,7 @@ from traceana.page.blocks import (
 from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
 from traceana.questions.trends.by_period import FEWEST_DAYS
-from traceana.questions.trends.capacity import NEEDS, Found, trends_of
+from traceana.questions.trends.capacity import NEEDS, TrendsFound, trends_of
 from traceana.questions.trends.tables import (
     ClusterUtilization,
     Drift,
@@ -94,12 +94,12 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    found = trace.once(trends_of)
+    result = trace.once(trends_of)
     panels = []
-    for name in (name for name in _PANELS if found.trends[name].sum()):
-        look: dict[str, Any] = {"measure": name, "timezone": found.timezone}
+    for name in (name for name in _PANELS if result.trends[name].sum()):
+        look: dict[str, Any] = {"measure": name, "timezone": result.timezone}
         key = picture_key(f"trends-{name}", trace)
-        panels.append(drawing("trends", found.trends, trace, key, "Trends", **look))
+        panels.append(drawing("trends", result.trends, trace, key, "Trends", **look))
     gallery = small_multiples(
         panels,
         key=picture_key("trends", trace),
@@ -110,20 +110,20 @@ def _trace(trace: Trace) -> Content:
     )
     names = [word for name, word in _COMPARABLE.items() if trace.has("jobs", (name,))]
     strata = listed([*names, "size"])
-    named = _unit_and_zone(found)
+    named = _unit_and_zone(result)
     findings = [
-        *(_outage(row | named) for row in found.outages.rows(named=True)),
-        *(_outage(row | named) for row in found.of_types.rows(named=True)),
-        *(_idle(row | named) for row in found.idle_nodes.rows(named=True)),
-        *(_change(row | named, strata) for row in found.changes.iter_rows(named=True)),
+        *(_outage(row | named) for row in result.outages.rows(named=True)),
+        *(_outage(row | named) for row in result.of_types.rows(named=True)),
+        *(_idle(row | named) for row in result.idle_nodes.rows(named=True)),
+        *(_change(row | named, strata) for row in result.changes.iter_rows(named=True)),
     ]
-    findings = findings or [_none(found)]
-    findings += _drifts(found)
+    findings = findings or [_none(result)]
+    findings += _drifts(result)
     is_of_one = count_users(trace) == 1
     others = " The log has one user; the jobs of others are not in it." * is_of_one
     certainty: Certainty = "cannot tell" if is_of_one else "exact"
-    if found.capacity is not None:
-        text, heading, whole = _allocated(found.capacity, found.capacity_source)
+    if result.capacity is not None:
+        text, heading, whole = _allocated(result.capacity, result.capacity_source)
         findings.append(
             Finding(
                 f"{text}{others}",
@@ -133,62 +133,62 @@ def _trace(trace: Trace) -> Content:
                 certainty=certainty,
             )
         )
-    if found.cpus is not None:
-        cpus, allocated, source = found.cpus
+    if result.cpus is not None:
+        cpus, allocated, source = result.cpus
         text = f"{share(allocated)} of {plain(cpus)} CPUs ({source}) were allocated in the mean"
         findings.append(Finding(f"{text}.{others}", effect=allocated, certainty=certainty))
-    blocks = tuple(_blocks(found, trace))
+    blocks = tuple(_blocks(result, trace))
     return Content(tuple(findings), blocks, (gallery,), _LIMITATIONS).of(trace.label)
 
 
-def _blocks(found: Found, trace: Trace) -> Iterator[Block]:
+def _blocks(result: TrendsFound, trace: Trace) -> Iterator[Block]:
     """Yield the tables: by period, of the capacity, of outages, changes and drift."""
     title = trace.label
     definition = trace.manifest.own_failures
-    if definition and found.trends["failure_rate"].count():
+    if definition and result.trends["failure_rate"].count():
         yield Text(f"Failures are those of the published definition here: {definition}")
     yield result_table(
-        found.trends,
+        result.trends,
         Trends,
         caption=f"Trends by period. {title}",
         columns=[
             name
-            for name in found.trends.columns
-            if name == "period" or (name not in ("start_s", "end_s") and found.trends[name].sum())
+            for name in result.trends.columns
+            if name == "period" or (name not in ("start_s", "end_s") and result.trends[name].sum())
         ],
-        folded=found.trends.height > _MOST_OPEN,
+        folded=result.trends.height > _MOST_OPEN,
     )
-    yield from _capacity_blocks(found, trace)
-    yield from _idle_blocks(found, title)
-    if found.changes.height:
+    yield from _capacity_blocks(result, trace)
+    yield from _idle_blocks(result, title)
+    if result.changes.height:
         left = {"start_s", "level", "level_rest"}  # the sentences have them
         names = ("user", "job_name", "queue")
-        left |= {name for name in names if not found.changes[name].count()}
+        left |= {name for name in names if not result.changes[name].count()}
         yield result_table(
-            found.changes,
+            result.changes,
             LevelChanges,
             caption=f"Changes of level of comparable jobs. {title}",
-            columns=[name for name in found.changes.columns if name not in left],
+            columns=[name for name in result.changes.columns if name not in left],
             null=dict.fromkeys(names, ""),
         )
-    if found.drift.height:
+    if result.drift.height:
         caption = f"Drift of comparable jobs: linear change per week. {title}"
-        yield result_table(found.drift, Drift, caption=caption)
+        yield result_table(result.drift, Drift, caption=caption)
 
 
-def _idle_blocks(found: Found, title: str) -> Iterator[Block]:
+def _idle_blocks(result: TrendsFound, title: str) -> Iterator[Block]:
     """Yield the tables of outages and of idle nodes."""
-    if found.outages.height:
+    if result.outages.height:
         lost = ("start_s", "end_s", "gpu_hours_lost", "jobs_lost", "pvalue")
         yield result_table(
-            found.outages,
+            result.outages,
             Outages,
             caption=f"Outages. {title}",
-            columns=[name for name in lost if name[-5:] != "_lost" or found.outages[name].sum()],
+            columns=[name for name in lost if name[-5:] != "_lost" or result.outages[name].sum()],
         )
-    if found.idle_nodes.height:
+    if result.idle_nodes.height:
         left = {"begin", "duration_s", "lasts"}
-        idle = found.idle_nodes
+        idle = result.idle_nodes
         yield result_table(
             idle,
             IdleNodes,
@@ -197,19 +197,19 @@ def _idle_blocks(found: Found, title: str) -> Iterator[Block]:
         )
 
 
-def _capacity_blocks(found: Found, trace: Trace) -> Iterator[Block]:
-    if found.capacity is None:
+def _capacity_blocks(result: TrendsFound, trace: Trace) -> Iterator[Block]:
+    if result.capacity is None:
         return
-    figure, about, zone = "cluster-utilization", "GPUs allocated", found.timezone
+    figure, about, zone = "cluster-utilization", "GPUs allocated", result.timezone
     key = f"{figure}-{trace.id}"
-    yield Gallery((drawing(figure, found.capacity, trace, key, about, timezone=zone),))
+    yield Gallery((drawing(figure, result.capacity, trace, key, about, timezone=zone),))
     is_whole = pl.col("period") == "all"
-    shown = [name for name in _CAPACITY if found.capacity[name].count()]
+    shown = [name for name in _CAPACITY if result.capacity[name].count()]
     for rows, columns, by in (
-        (found.capacity.filter(is_whole), shown[1:], ""),
-        (found.capacity.filter(~is_whole), shown, ", by period"),
+        (result.capacity.filter(is_whole), shown[1:], ""),
+        (result.capacity.filter(~is_whole), shown, ", by period"),
     ):
-        caption = f"GPUs allocated, down and idle ({found.capacity_source}){by}. {trace.label}"
+        caption = f"GPUs allocated, down and idle ({result.capacity_source}){by}. {trace.label}"
         yield result_table(
             rows, ClusterUtilization, columns=columns, folded=bool(by), caption=caption
         )
@@ -235,14 +235,14 @@ def _allocated(capacity: pl.DataFrame, source: str) -> tuple[str, str, dict[str,
     return text, heading, of_all
 
 
-def _drifts(found: Found) -> Iterator[Finding]:
+def _drifts(result: TrendsFound) -> Iterator[Finding]:
     """State the drifts that differ from none, where intervals hold their level."""
-    rows = found.drift
+    rows = result.drift
     clear = rows.filter(
         pl.col("pvalue") * rows.height < _ALPHA,
         pl.col("note").is_null(),
         pl.col("measure").is_in(["wait", "demand"])  # of the others, a step is no drift
-        | ~pl.col("measure").is_in(found.changes["measure"].implode()),
+        | ~pl.col("measure").is_in(result.changes["measure"].implode()),
     )
     alone = _alone(rows)
     clear = clear.filter(pl.col("queue").is_null() | pl.col("queue").is_in(alone))
@@ -256,7 +256,7 @@ def _drifts(found: Found) -> Iterator[Finding]:
         of_all, times, cost = "", "", 0.0
         if row["measure"] == "demand":
             is_sure = row["pvalue"] * rows.height < _CERTAIN
-            of_all, (times, cost) = " of its mean", _growth(found, row) if is_sure else ("", 0.0)
+            of_all, (times, cost) = " of its mean", _growth(result, row) if is_sure else ("", 0.0)
         of_queue = f" in queue {row['queue']}" if row["queue"] is not None else ""
         what = f"the {_WORDS[row['measure']]}{of_queue} {verb}"
         yield Finding(
@@ -279,9 +279,9 @@ def _alone(drift: pl.DataFrame) -> list[str]:
     return queues.filter(jobs > 0, ~alike)["queue"].to_list()
 
 
-def _growth(found: Found, row: dict[str, Any]) -> tuple[str, float]:
+def _growth(result: TrendsFound, row: dict[str, Any]) -> tuple[str, float]:
     """Return how many times the first demand the last is, if large, and the GPU-hours of it."""
-    table = found.trends
+    table = result.trends
     half = (table["end_s"][-1] - table["start_s"][0]) / (14 * DAY_S)
     rises = (half * row[name] for name in ("ci_low", "per_week", "ci_high"))
     low, times, high = (
@@ -294,7 +294,7 @@ def _growth(found: Found, row: dict[str, Any]) -> tuple[str, float]:
     return text, float(table["gpu_hours"].sum() or 0) * abs(half * row["per_week"])
 
 
-def _none(trends_table: Found) -> Finding:
+def _none(trends_table: TrendsFound) -> Finding:
     rows = trends_table.trends
     if rows["end_s"][-1] - rows["start_s"][0] < FEWEST_DAYS * DAY_S:
         short = f"shorter than {FEWEST_DAYS} days, so changes of level are not tested"
@@ -315,10 +315,10 @@ def _none(trends_table: Found) -> Finding:
     )
 
 
-def _unit_and_zone(found: Found) -> dict[str, str]:
+def _unit_and_zone(result: TrendsFound) -> dict[str, str]:
     """Return what is in use, and the time zone where tables and other sections have UTC."""
-    zone = "" if found.timezone in (None, "UTC") else f" ({found.timezone})"
-    return {"unit": "GPUs" if found.trends["gpu_hours"].sum() else "CPUs", "zone": zone}
+    zone = "" if result.timezone in (None, "UTC") else f" ({result.timezone})"
+    return {"unit": "GPUs" if result.trends["gpu_hours"].sum() else "CPUs", "zone": zone}
 
 
 def _outage(row: dict[str, Any]) -> Finding:

@@ -192,8 +192,8 @@ def _unused(rows: pl.DataFrame, trace: Trace) -> pl.DataFrame | None:
         values = both.select(unused.alias(request)).filter(pl.all().is_finite(), pl.all() > 0)
         curve = empirical_distribution(values, request)
         curves.append(curve.select(pl.lit(request).alias("resource"), pl.all()))
-    found = pl.concat(curves)
-    return found if found.height else None
+    table = pl.concat(curves)
+    return table if table.height else None
 
 
 def _network(trace: Trace) -> pl.DataFrame | None:
@@ -365,11 +365,11 @@ def _hours(trace: Trace) -> pl.DataFrame:
     parts = []
     for name in needs:
         _, used, requested = _RESOURCES[name]
-        known = pl.when(used.is_not_null() & (requested > _LEAST_REQUEST))
+        measured = pl.when(used.is_not_null() & (requested > _LEAST_REQUEST))
         columns = {"used": used * part, "requested": requested * part, "ratio": used / requested}
-        known_columns = {column: known.then(value) for column, value in columns.items()}
+        measured_columns = {column: measured.then(value) for column, value in columns.items()}
         kept = [column for column in (*_GROUPS, "unit") if column in rows.columns]
-        parts.append(rows.select(*kept, pl.lit(name).alias("resource"), **known_columns))
+        parts.append(rows.select(*kept, pl.lit(name).alias("resource"), **measured_columns))
     return pl.concat(parts)
 
 

@@ -312,7 +312,7 @@ def _requested_findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]
             f"n = {row['n']:,}); "
             f"{count(row['unused_hours'])} {unit} were unused."
         )
-    n = " to ".join(f"{one:,}" for one in sorted({min(counts), max(counts)}))
+    n = " to ".join(f"{number:,}" for number in sorted({min(counts), max(counts)}))
     text = f"{title}: the median job used {listed(medians)} that it requested (n = {n})."
     held = [place for place, name in enumerate(names) if name != "time limit"] or [0]
     least = min(held, key=lambda place: float(with_rows[place]["median"]))
@@ -354,10 +354,10 @@ def build_gpu_samples(traces: Sequence[Trace]) -> Content:
         heading = f"{trace.label}: {share(row['fraction_idle'])} of the sampled GPU-hours were idle"
         findings.append(Finding(sentence, heading=heading))
         for by in [by for by in _OWNERS if by in result][:1]:
-            known = f"{trace.label}: "
+            prefix = f"{trace.label}: "
             if row["n_ambiguous"]:
-                known += "among samples of a known job, "
-            findings += _idlest(known, _OWNERS[by], by, result[by].drop_nulls(by).head(1))
+                prefix += "among samples of a known job, "
+            findings += _idlest(prefix, _OWNERS[by], by, result[by].drop_nulls(by).head(1))
         blocks.append(
             result_table(result[""], SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
         )

@@ -88,10 +88,10 @@ def utilization(
     """
     keys = as_keys(by, Utilization.columns())
     check_confidence(confidence)
-    there = {None, *column_names(frame)}
+    present = {None, *column_names(frame)}
     pairs = resources
     if pairs is None:
-        pairs = {used: of for used, of in RESOURCES.items() if {used, of} <= there}
+        pairs = {used: of for used, of in RESOURCES.items() if {used, of} <= present}
     if not isinstance(pairs, Mapping) or not pairs:
         raise DataError(f"no resource to compare: pass resources=, such as {RESOURCES}")
     parts = []

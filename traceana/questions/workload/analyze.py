@@ -105,12 +105,12 @@ def describe_workload(trace: Trace, /) -> Workload:
     if from_tasks(trace):
         rows_of_tasks = trace.once(jobs_of_tasks)
         jobs = rows_of_tasks.lazy()
-        there = {column.name for column in rows_of_tasks if column.count()}
+        present = {column.name for column in rows_of_tasks if column.count()}
         groups = (*manifest.tables["tasks"].groups, *GROUPINGS)
-        by = next((name for name in groups if name in there), None)
+        by = next((name for name in groups if name in present), None)
         observation, rows, columns = None, jobs, {}
     else:
-        there = set(manifest.tables["jobs"].columns)
+        present = set(manifest.tables["jobs"].columns)
         observation, rows, columns = _observed(trace, jobs)
     # jobs of tasks may be a sample; times between submissions need every job
     since, survivors, first_end_s = _without_survivors(every, manifest)
@@ -119,9 +119,9 @@ def describe_workload(trace: Trace, /) -> Workload:
     summary = summarize()
     # the rows that are observed have ends
     whole = workload_summary(jobs, window=window) if columns else summary
-    results = _sizes(jobs, there, window, since if survivors and jobs is every else None)
-    results |= _arrivals(every, since if survivors else None, manifest, there)
-    if {"submit_s", "start_s"} <= there:
+    results = _sizes(jobs, present, window, since if survivors and jobs is every else None)
+    results |= _arrivals(every, since if survivors else None, manifest, present)
+    if {"submit_s", "start_s"} <= present:
         results |= _waits(jobs, window, by)
     return Workload(
         by=by,
@@ -130,7 +130,7 @@ def describe_workload(trace: Trace, /) -> Workload:
         summary=summary,
         reckoned=whole["note"].item(),
         by_group=summarize(by=by) if by else None,
-        starts_assumed="start_s" not in there,
+        starts_assumed="start_s" not in present,
         capacity=None if (cluster := capacity_of(trace)) is None else cluster.gpus,
         observation=observation,
         **results,
@@ -138,15 +138,15 @@ def describe_workload(trace: Trace, /) -> Workload:
 
 
 def _sizes(
-    jobs: IntoFrame, there: set[str], window: Window | None, since: IntoFrame | None
+    jobs: IntoFrame, present: set[str], window: Window | None, since: IntoFrame | None
 ) -> dict[str, Any]:
     """Return the results on GPUs and GPU-hours, of those without survivors if they are given."""
-    if "gpus" not in there:
+    if "gpus" not in present:
         return {}
     sizes = empirical_distribution(jobs, "gpus")
     requested = sizes if (sizes["value"] > 0).any() else None
     results: dict[str, Any] = {"requested": requested, "demand": _in_bins(jobs, window)}
-    if "runtime_s" in there:
+    if "runtime_s" in present:
         without = None if since is None else concentration(since, window=window)
         total = concentration(jobs, window=window)
         if total["n"].item() > 1:
@@ -156,10 +156,10 @@ def _sizes(
 
 
 def _arrivals(
-    jobs: IntoFrame, since: IntoFrame | None, manifest: Manifest, there: set[str]
+    jobs: IntoFrame, since: IntoFrame | None, manifest: Manifest, present: set[str]
 ) -> dict[str, Any]:
     """Return the results on the times of submission, or of starts, without survivors."""
-    arrived = next((name for name in ("submit_s", "start_s") if name in there), None)
+    arrived = next((name for name in ("submit_s", "start_s") if name in present), None)
     if arrived is None:
         return {}
     without = None if since is None else interarrivals(since, submit=arrived)
@@ -241,10 +241,10 @@ def _split_at(jobs: IntoFrame, time_s: float) -> tuple[IntoFrame, int, float]:
 def _read_jobs(trace: Trace, by: str | None) -> IntoFrame:
     """Return the columns of jobs that all results need; those of Polars are read once."""
     rows = trace.rows("jobs")
-    there = rows.collect_schema().names()
+    present = rows.collect_schema().names()
     needed = ["submit_s", "start_s", "end_s", "runtime_s", "gpus", "status", by]
     needed += ["job_id"] if trace.once(sample_jobs) else []
-    jobs: IntoFrame = read_once(rows, [name for name in needed if name in there]).to_native()
+    jobs: IntoFrame = read_once(rows, [name for name in needed if name in present]).to_native()
     return jobs
 
 

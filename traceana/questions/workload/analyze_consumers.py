@@ -337,11 +337,11 @@ def _trends(
     shift = -first % width if width > 0 else 0.0
     begin = first + shift
     names = [name for name in _TRENDS if name in groups] if width > 0 else []
-    there = column_names(jobs)
-    times = [name for name in ("submit_s", "start_s", "end_s") if name in there]
+    present = column_names(jobs)
+    times = [name for name in ("submit_s", "start_s", "end_s") if name in present]
     counted: Any = nw.from_native(jobs).select(
         *(nw.col(name) + shift for name in times),
-        *(name for name in ("runtime_s", "gpus", "status", *names) if name in there),
+        *(name for name in ("runtime_s", "gpus", "status", *names) if name in present),
     )
     if "end_s" not in times:  # no job has ended
         counted = counted.with_columns(end_s=nw.lit(None, nw.Float64))

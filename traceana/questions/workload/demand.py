@@ -555,23 +555,23 @@ def seasonality(times_s: ArrayLike, /, *, rng: int = 1) -> pl.DataFrame:
         place = ((times - first * length_s) // (length_s / slots)).astype(np.int64)
         place = place[(place >= 0) & (place < cycles * slots)]
         # a day without jobs is the same however it is shifted
-        there, at = np.unique(place // slots, return_inverse=True)
-        if not len(there):
+        busy, at = np.unique(place // slots, return_inverse=True)
+        if not len(busy):
             continue
-        counts = np.bincount(at * slots + place % slots, minlength=len(there) * slots)
+        counts = np.bincount(at * slots + place % slots, minlength=len(busy) * slots)
         mean = counts.reshape(-1, slots).sum(axis=0) / cycles
         amplitude = float(mean.std() / mean.mean())
         row = {"cycle": name, "n_cycles": cycles, "n": len(place), "amplitude": amplitude}
         roots = np.sqrt(counts).reshape(-1, slots)
-        rows.append(row | {"pvalue": _pvalue(roots, there, cycles, generator)})
+        rows.append(row | {"pvalue": _pvalue(roots, busy, cycles, generator)})
     return declared(pl.DataFrame(rows, schema=schema_of(Seasonality)), Seasonality)
 
 
-def _pvalue(roots: Floats, there: Integers, cycles: int, generator: np.random.Generator) -> float:
+def _pvalue(roots: Floats, busy: Integers, cycles: int, generator: np.random.Generator) -> float:
     slots = roots.shape[1]
     variances, exceed = (roots.sum(axis=0) / cycles).var(), 0
     for _ in range(_RESAMPLES):
-        shift = generator.integers(0, slots, (cycles, 1))[there]
+        shift = generator.integers(0, slots, (cycles, 1))[busy]
         moved = np.take_along_axis(roots, (np.arange(slots) + shift) % slots, axis=1)
         exceed += int((moved.sum(axis=0) / cycles).var() >= variances * (1 - 1e-12))
     return (exceed + 1) / (_RESAMPLES + 1)

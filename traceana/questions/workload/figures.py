@@ -149,9 +149,9 @@ def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
 
 def describe_interarrivals(curve: pl.DataFrame) -> str:
     """Return one sentence on what the figure of this curve shows."""
-    lines = [own for _, own in split_lines(curve, "n", "gap_s")]
-    n = listed(f"{max(own['n']):,}" for own in lines)
-    longest = listed(duration(max(own["gap_s"])) for own in lines)
+    lines = [rows for _, rows in split_lines(curve, "n", "gap_s")]
+    n = listed(f"{max(rows['n']):,}" for rows in lines)
+    longest = listed(duration(max(rows["gap_s"])) for rows in lines)
     if len(lines) > 1:
         return f"n = {n} interarrival times; the longest is {longest}."
     above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
@@ -291,8 +291,8 @@ def plot_concentration(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     least = min(0.1, 1 / (lines[0][1].height - 1))
     even = np.geomspace(least, 1, 120)
     ax.plot(even, even, color=shade(ax, 0.75), linestyle=":", linewidth=0.8, gid="equal")
-    for name, own in lines:
-        jobs, hours = own["fraction_of_jobs"].to_numpy(), own["fraction_of_gpu_hours"].to_numpy()
+    for name, rows in lines:
+        jobs, hours = rows["fraction_of_jobs"].to_numpy(), rows["fraction_of_gpu_hours"].to_numpy()
         below = float(np.interp(1 - _TOP, jobs, hours))
         top = f"top 1 %: {100 * (1 - below):.1f} %"
         (line,) = ax.plot(

@@ -82,8 +82,8 @@ def build(traces: Sequence[Trace]) -> Content:
     findings, lead, blocks = list[Finding](), list[Block](), list[Block]()
     for trace in distinct_traces(traces):
         consumers, title = trace.once(describe_consumers), trace.label
-        found = (*_findings(consumers, trace), *_pending(trace))
-        findings += [finding.of(title) for finding in found]
+        of_trace = (*_findings(consumers, trace), *_pending(trace))
+        findings += [finding.of(title) for finding in of_trace]
         tables = [_table(consumers, name, title) for name in _distinct(consumers.groups)]
         if tables and not lead:
             lead = [tables.pop(0)]

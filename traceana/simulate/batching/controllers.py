@@ -432,17 +432,17 @@ def find_controller(controller: Any, /) -> BatchController:  # noqa: ANN401
 
 
 def read_controllers(
-    controllers: Sequence[str | BatchController], /, **known: BatchController | None
+    controllers: Sequence[str | BatchController], /, **given: BatchController | None
 ) -> dict[str, Any]:
     """Return controllers by their different names, those known as they are."""
-    found: list[tuple[str, BatchController | None]] = []
+    named: list[tuple[str, BatchController | None]] = []
     for controller in as_list("controllers", controllers):
-        if isinstance(controller, str) and controller in known:
-            found.append((controller, known[controller]))
+        if isinstance(controller, str) and controller in given:
+            named.append((controller, given[controller]))
         else:
             chosen = find_controller(controller)
-            found.append((chosen.name, chosen))
-    names = [name for name, _ in found]
+            named.append((chosen.name, chosen))
+    names = [name for name, _ in named]
     if not names or len(set(names)) < len(names):
         raise DataError(f"controllers must have different names; found {names}")
-    return dict(found)
+    return dict(named)

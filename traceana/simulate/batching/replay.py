@@ -152,13 +152,13 @@ def _episode_rows(
                 time = float(step_s[ticks].sum())
                 good = step_s[ticks] <= (1 + within) * best[ticks]
                 starts = np.flatnonzero(np.convolve(good, np.ones(_IN_A_ROW), "valid") == _IN_A_ROW)
-                found = len(good) >= _IN_A_ROW and len(starts) > 0
+                recovers = len(good) >= _IN_A_ROW and len(starts) > 0
                 row |= {
                     "time": time,
                     "ratio_to_oracle": time / best[ticks].sum(),
                     "fraction_within": good.mean(),
-                    "recovery_steps": starts[0] if found else None,
-                    "recovery_s": clock[starts[0]] - clock[0] if found else None,
+                    "recovery_steps": starts[0] if recovers else None,
+                    "recovery_s": clock[starts[0]] - clock[0] if recovers else None,
                 }
                 if others.any():
                     without, later = course.step_s[:, run], job.time_s > episode["end_s"]
@@ -236,7 +236,7 @@ def replay_batching(
     if not (is_number(within) and 0 <= within <= _LARGEST_WITHIN):
         raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")
     check_count("batch", batch, most=10**12)
-    found = read_episodes(episodes, by)
+    episode_table = read_episodes(episodes, by)
     jobs: list[dict[str, Any]] = []
     steps: list[pl.DataFrame] = []
     workers: list[pl.DataFrame] = []
@@ -244,7 +244,7 @@ def replay_batching(
     roles = {"by": by, "time": time, "worker": worker, "value": value}
     recorded, others = read_samples(samples, roles)
     for job in recorded:
-        of_job = found.filter(job_id=job.job_id)
+        of_job = episode_table.filter(job_id=job.job_id)
         runs = with_and_without(job, of_job)
         ticks, number, n_workers = runs.shape
         setting = {"global_batch": batch * n_workers, "steps": ticks}

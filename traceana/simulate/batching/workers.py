@@ -263,13 +263,13 @@ def iteration_times(
     if speed is None:
         return overhead_s + batches / samples_per_s
     some = batches != 0
-    found = np.broadcast_to(np.asarray(speed(batches, samples_per_s), dtype=float), batches.shape)
-    if not ((found[some] >= 1 / LARGEST) & (found[some] <= LARGEST)).all():
+    speeds = np.broadcast_to(np.asarray(speed(batches, samples_per_s), dtype=float), batches.shape)
+    if not ((speeds[some] >= 1 / LARGEST) & (speeds[some] <= LARGEST)).all():
         raise DataError(
             f"speed must return samples/s from {1 / LARGEST:g} to {LARGEST:g} for each batch; at "
-            f"batch sizes {batches.ravel()[:8].tolist()} it returned {found.ravel()[:8].tolist()}"
+            f"batch sizes {batches.ravel()[:8].tolist()} it returned {speeds.ravel()[:8].tolist()}"
         )
-    return overhead_s + np.divide(batches, found, out=np.zeros(found.shape), where=some)
+    return overhead_s + np.divide(batches, speeds, out=np.zeros(speeds.shape), where=some)
 
 
 def read_throughputs(given: object, kind: str, of: str, /) -> dict[str, list[float]]:

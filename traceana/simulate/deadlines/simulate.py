@@ -376,21 +376,21 @@ def simulate_deadlines(
 
 
 def _policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
-    found: dict[str, Policy] = {}
+    chosen: dict[str, Policy] = {}
     given = as_list("policies", policies)
     for policy in given:
         if isinstance(policy, str) and policy in POLICIES:
-            found[policy] = POLICIES[policy]
+            chosen[policy] = POLICIES[policy]
         elif callable(policy):
-            found[getattr(policy, "__name__", type(policy).__name__)] = policy
+            chosen[getattr(policy, "__name__", type(policy).__name__)] = policy
         else:
             raise DataError(
                 f"no policy is called {policy!r}; there is {', '.join(POLICIES)}, or a function of "
                 "the jobs that returns one rank per job"
             )
-    if not found or len(found) < len(given):
+    if not chosen or len(chosen) < len(given):
         raise DataError("policies must be one or more with different names")
-    return found
+    return chosen
 
 
 def _capacity(jobs: pl.DataFrame, load: float) -> float:

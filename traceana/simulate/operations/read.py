@@ -108,8 +108,8 @@ class Operations:
 
 def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
     """Return the operations of one job as arrays, and their durations."""
-    there = column_names(operations)
-    names = [*_NEEDED, *(name for name in _OPTIONAL if name in there)]
+    present = column_names(operations)
+    names = [*_NEEDED, *(name for name in _OPTIONAL if name in present)]
     admitted = admit_columns(operations, names)
     native = admitted.to_native()
     rows = native if isinstance(native, pl.LazyFrame) else collect(admitted).lazy()
@@ -181,9 +181,9 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
 
 def _single(values: list[Floats]) -> list[Floats]:
     """Return times that were recorded as 32-bit floats as such."""
-    if all(one.dtype == np.float32 for one in values):
+    if all(array.dtype == np.float32 for array in values):
         return values
-    single = [one.astype(np.float32) for one in values]
+    single = [array.astype(np.float32) for array in values]
     exact = all(np.array_equal(*both) for both in zip(single, values, strict=True))
     return single if exact else [value.astype(np.float64, copy=False) for value in values]
 

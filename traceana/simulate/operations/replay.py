@@ -81,13 +81,13 @@ def replay_operations(
 def replay_model(model: run.Model, policy: Policy | None = None, /) -> tables.ReplayResult:
     """Return what :func:`replay_operations` does, of a job that is ready to be replayed."""
     chosen, operations = policy or Ideal(), model.operations
-    own = list(model.own)
+    took = list(model.own)
     steps = pl.DataFrame(
         {
             "step": operations.steps,
             "measured_s": operations.end.max(axis=(0, 2)).astype(float),
-            "replayed_s": run.replay_recorded(model.graph, own, operations.start, operations.end),
-            "original_s": run.replay(model.graph, own),
+            "replayed_s": run.replay_recorded(model.graph, took, operations.start, operations.end),
+            "original_s": run.replay(model.graph, took),
             "ideal_s": np.broadcast_to(run.replay(*chosen.plan(model)), model.shape[:1]),
         }
     )

@@ -407,17 +407,17 @@ class Model:
     def mixed(self, ideal: NDArray[np.bool_], /) -> Durations:
         """Return own durations, and ideal ones of the operations that are marked."""
         chosen = zip(ideal, self.ideal, self.own, strict=True)
-        return [constant if is_ideal else own for is_ideal, constant, own in chosen]
+        return [constant if is_ideal else duration for is_ideal, constant, duration in chosen]
 
 
 def prepare(operations: IntoFrame, /) -> Model:
     """Read the operations of one job and return what is needed to replay it."""
-    operations_read, own = read.read_operations(operations)
+    operations_read, recorded = read.read_operations(operations)
     graph = build_graph(operations_read)
-    transfer_durations(graph, operations_read, own)
+    transfer_durations(graph, operations_read, recorded)
     ideal = np.empty(len(operations_read.kind))
     for kind in np.unique(operations_read.kind):
-        durations = own[operations_read.kind == kind]
+        durations = recorded[operations_read.kind == kind]
         usual = (
             np.median(durations) if kind in read.COMMUNICATION else durations.mean(dtype=np.float64)
         )
@@ -426,4 +426,4 @@ def prepare(operations: IntoFrame, /) -> Model:
         raise DataError(
             f"operations: duration_s is 0 in all {' and '.join(read.COMPUTE)}; durations are needed"
         )
-    return Model(operations_read, graph, own.astype(np.float64, copy=False), ideal)
+    return Model(operations_read, graph, recorded.astype(np.float64, copy=False), ideal)

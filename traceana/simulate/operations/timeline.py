@@ -101,16 +101,16 @@ def timeline_of(
 
 
 def _places(model: Model, steps: Sequence[int] | None) -> list[int]:
-    there = model.operations.steps.tolist()
+    numbers = model.operations.steps.tolist()
     if steps is None:
         each = len(model.own) * model.shape[1]
-        return list(range(min(len(there), max(1, min(_MOST_STEPS, _MOST_OPERATIONS // each)))))
-    if unknown := [step for step in steps if step not in there]:
-        listed = ", ".join(map(str, there[:20]))
+        return list(range(min(len(numbers), max(1, min(_MOST_STEPS, _MOST_OPERATIONS // each)))))
+    if unknown := [step for step in steps if step not in numbers]:
+        listed = ", ".join(map(str, numbers[:20]))
         raise DataError(f"operations: no step is {unknown[0]!r}; there is {listed}")
     if not steps:
         raise DataError("steps must name at least one step")
-    return sorted({there.index(step) for step in steps})
+    return sorted({numbers.index(step) for step in steps})
 
 
 def _frame(

@@ -361,10 +361,10 @@ class Cluster:
             fits = index[self.nodes.fits(request, index)]
             if fits.size:
                 rows = self.nodes.rows(fits)
-                found = self._policy.score(request, rows)
-                if np.shape(found) != fits.shape:
-                    raise DataError(f"{_SCORES}, here {fits.size}; it returned {found!r}")
-                scores[fits] = found
+                score = self._policy.score(request, rows)
+                if np.shape(score) != fits.shape:
+                    raise DataError(f"{_SCORES}, here {fits.size}; it returned {score!r}")
+                scores[fits] = score
                 if request.shares and self._score_gpus is not None:
                     of_gpus = np.asarray(self._score_gpus(request, rows), dtype=float)
                     of_gpus = np.where(rows.gpu_milli >= request.gpu_milli, of_gpus, -np.inf)

@@ -212,13 +212,13 @@ class _Plans:
         deadline = state.jobs.deadline_s
         self.jobs = sorted(jobs, key=deadline.__getitem__)
         profiles = [policy.profile(job) for job in self.jobs]
-        n, width = len(profiles), max((len(one.gpus) for one in profiles), default=0) + 1
+        n, width = len(profiles), max((len(profile.gpus) for profile in profiles), default=0) + 1
         arrays = plan_jobs.takes_arrays
         listed: Callable[..., Any] = np.array if arrays else list
-        rates: Any = [(0.0, *one.rates) for one in profiles]
-        sizes: Any = [(0, *one.gpus) for one in profiles]
+        rates: Any = [(0.0, *profile.rates) for profile in profiles]
+        sizes: Any = [(0, *profile.gpus) for profile in profiles]
         ends = [float(min(deadline[job], NEVER)) for job in self.jobs]
-        top = [len(one.gpus) for one in profiles]
+        top = [len(profile.gpus) for profile in profiles]
         if arrays:
             rates, sizes = (
                 np.array([row + (0,) * (width - len(row)) for row in rows])
@@ -343,8 +343,8 @@ class BuddyNodes:
                 taken, offset = [node], used
                 used += count
             self._nodes[job] = taken
-            for one in taken:
-                self._jobs_on[one] = self._jobs_on.get(one, 0) + 1
+            for taken_node in taken:
+                self._jobs_on[taken_node] = self._jobs_on.get(taken_node, 0) + 1
             places[job] = (min(taken) * self._per_node + offset, count)
         return places
 

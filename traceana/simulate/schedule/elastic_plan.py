@@ -290,7 +290,7 @@ def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps)
     times, free, n, sizes = steps.times, steps.free, steps.used[0], problem.sizes[job]
     plan_times, plan_levels, m = plans.times[job], plans.levels[job], plans.used[job]
     out_times, out_free, end, following = out.times, out.free, plans.end[job], times[0]
-    count, step, own, held, before = 0, 0, 0, 0, -1
+    count, step, nth, held, before = 0, 0, 0, 0, -1
     change = min(plan_times[0], end)
     while change < NEVER:
         at = following if following < change else change
@@ -300,9 +300,9 @@ def _without(problem: Problem, job: int, steps: Steps, plans: Plans, out: Steps)
         if change == at and at == end:
             held, change = 0, NEVER
         elif change == at:
-            held = sizes[plan_levels[own]]
-            own += 1
-            change = plan_times[own] if own < m and plan_times[own] < end else end
+            held = sizes[plan_levels[nth]]
+            nth += 1
+            change = plan_times[nth] if nth < m and plan_times[nth] < end else end
         now_free = free[step - 1] + held
         if now_free != before:
             out_times[count], out_free[count] = at, now_free

@@ -330,8 +330,8 @@ def _schedulable(jobs: pl.DataFrame, rates: Profiles, unit: int, *, elastic: boo
     def values(name: str, otherwise: list[Any]) -> list[Any]:
         if name not in jobs.columns:
             return otherwise
-        own = jobs[name].to_list()
-        return [b if a is None else a for a, b in zip(own, otherwise, strict=True)]
+        stated = jobs[name].to_list()
+        return [b if a is None else a for a, b in zip(stated, otherwise, strict=True)]
 
     runtime = jobs["runtime_s"].to_list()
     work = runtime
