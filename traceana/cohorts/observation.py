@@ -219,6 +219,8 @@ NODES: Final = ("NodeList", "node", "host", "machine_id")
 
 
 _MOST_WITHOUT: Final = 0.01
+_ROUNDED_S: Final = 300.0
+"""Overlap of two jobs that may come from rounded times or durations."""
 _SIZES: Final = ("gpus", "cpus")
 _NODE: Final = "number of the node"
 
@@ -264,10 +266,11 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     named = rows.group_by(_NODE).agg(pl.col("gpu_type").drop_nulls().mode().sort().first())
     named = named.join(parts.select(_NODE, "machine_id").unique(), on=_NODE)
     none = {size: pl.lit(None, pl.Float64) for size in _SIZES if size not in used}
-    # what ends at a time makes room for what begins then
+    # what ends makes room for what begins then; times that are rounded overlap by minutes
+    until = pl.col(UNTIL) - pl.min_horizontal(_ROUNDED_S, (pl.col(UNTIL) - pl.col(BEGIN)) / 2)
     changes = pl.concat(
         rows.select(_NODE, pl.col(used) * sign, time=time)
-        for time, sign in ((UNTIL, -1), (BEGIN, 1))
+        for time, sign in ((until, -1), (pl.col(BEGIN), 1))
     )
     changes = sort_stably(changes, (_NODE, "time"))
     in_use = changes.select(_NODE, pl.col(used).cum_sum().over(_NODE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pytest
 
 import traceana
 from traceana.questions.scheduling.section_what_if import build
@@ -127,3 +128,20 @@ def test_waits_are_closer_to_no_policy_where_both_give_the_same(tmp_path: Path) 
     text = getattr(finding, "text", finding)
     assert "50 s on average under fifo and 50 s under easy" in text
     assert text.endswith("They waited 1 min, longer than under either.")
+
+
+@pytest.mark.parametrize("wait_s", [400.0, 40_000.0])
+def test_waits_that_the_simulation_has_not_are_no_reason_against_gpus(
+    tmp_path: Path, wait_s: float
+) -> None:
+    # two jobs at a time fit on 16 GPUs, but each waits until the one before it has ended
+    jobs = pl.DataFrame({"job_id": ["a", "b", "c"], "submit_s": [0.0] * 3}).with_columns(
+        start_s=wait_s * pl.int_range(3), runtime_s=wait_s, gpus=8.0
+    )
+    machines = pl.DataFrame({"machine_id": ["m", "n"], "gpus": [8.0] * 2})
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
+    [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
+    assert getattr(finding, "heading", "").endswith("does not reproduce the recorded waits")
+    assert getattr(finding, "certainty", "") == "cannot tell"
+    assert "longer than under either. Waits for a GPU type" in finding

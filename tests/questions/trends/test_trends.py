@@ -292,6 +292,22 @@ def test_gpus_by_type_are_those_in_use_on_the_nodes_seen(tmp_path: Path, column:
     assert stated.capacity_source == "as stated"
 
 
+@pytest.mark.parametrize("unit_s", [1.0, 36.0, 60.0])
+def test_rounded_durations_add_no_gpus_to_a_node(tmp_path: Path, unit_s: float) -> None:
+    # jobs of 8 GPUs in a row on a node of 8: a duration that is rounded up overlaps the next job
+    runtime = np.random.default_rng(1).lognormal(7, 1, 200)
+    end = np.cumsum(runtime)
+    jobs = pl.DataFrame({"start_s": end - runtime, "runtime_s": runtime}).with_columns(
+        (pl.col("runtime_s") / unit_s).ceil() * unit_s, gpus=8.0, node=pl.lit("a")
+    )
+    mapping = (
+        '[trace]\nkeep = ["node"]\n[jobs]\nstart_s = "start_s"\nruntime_s = "runtime_s"\n'
+        'gpus = "gpus"\n'
+    )
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
+    assert nodes_seen(open_store(tmp_path).trace("mine"))["gpus"].to_list() == [8.0]
+
+
 def test_longer_waits_and_less_demand_are_stretches() -> None:
     jobs = stationary(5, days=90, per_day=200)
     since = BEGIN_S + 50 * DAY_S

@@ -38,8 +38,12 @@ _OPENING: Final = (
     "trace states, else the most in use on each node that jobs ran on, else the largest number "
     "that jobs requested at one time."
 )
-_EXPLAINED: Final = 0.05
-"""Simulated over recorded mean wait, below which the GPUs explain little of it."""
+_FACTOR, _CLOSE_S = 2.0, 60.0
+"""Simulated mean waits reproduce the recorded one within a factor, or a minute."""
+_CANNOT_TELL: Final = (
+    " Waits for a GPU type, free GPUs on one node, a quota or closed nodes are not simulated, so "
+    "the log cannot tell what more GPUs or another policy would change."
+)
 _DEADLINES: Final = (
     f"Policies with deadlines are simulated for groups of at most {what_if.MOST_PLANNED} jobs; "
     "`traceana simulate schedule` runs all. Throughputs are those that the training plans imply."
@@ -130,18 +134,8 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     text = _simulated(
         shown, any(of[policy] for policy in what_if.WAITS), f"simulated; n = {jobs:,}"
     )
-    closest = "easy"
-    explained = of["fifo"] >= _EXPLAINED * of.get("recorded", 0.0)
-    if "recorded" in of:
-        closest = min(what_if.WAITS, key=lambda policy: abs(of[policy] - of["recorded"]))
-        low, high = sorted(of[policy] for policy in what_if.WAITS)
-        if of["recorded"] > 2 * high - low:
-            how = f", {'' if explained else 'far '}longer than under either"
-        elif of["recorded"] < 2 * low - high:
-            how = ", shorter than under either"
-        else:
-            how = f", which is closer to {closest}" if shown["fifo"] != shown["easy"] else ""
-        text += f" They waited {shown['recorded']}{how}."
+    closest, compared, reproduced = _compare(of, shown)
+    text += compared
     _, running, lacking = trace.once(what_if.jobs_to_schedule, what_if.MOST_JOBS)
     if running:
         text += f" Running jobs (n = {running:,}) hold their GPUs until the end of the window."
@@ -149,10 +143,28 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
         text += (
             f" GPU jobs without a runtime (n = {lacking:,}) are left out, so waits are too short."
         )
-    heading = _heading(closest, shown)
-    if not explained:
-        heading = "the number of GPUs explains little of the waits"
-    return Finding(text, heading=heading, certainty="estimated")
+    if not reproduced:
+        heading = "the simulation does not reproduce the recorded waits"
+        return Finding(text, heading=heading, certainty="cannot tell")
+    return Finding(text, heading=_heading(closest, shown), certainty="estimated")
+
+
+def _compare(of: dict[str, float], shown: dict[str, str]) -> tuple[str, str, bool]:
+    """Return the policy closest to the recorded waits, a sentence, and whether it meets them."""
+    if "recorded" not in of:
+        return "easy", "", True
+    wait = of["recorded"]
+    closest = min(what_if.WAITS, key=lambda policy: abs(of[policy] - wait))
+    low, high = sorted(of[policy] for policy in what_if.WAITS)
+    is_met = low / _FACTOR <= wait <= high * _FACTOR or abs(wait - of[closest]) <= _CLOSE_S
+    how = f", which is closer to {closest}" if shown["fifo"] != shown["easy"] else ""
+    if not is_met or not 2 * low - high <= wait <= 2 * high - low:
+        how = f", {'longer' if wait > high else 'shorter'} than under either"
+    return (
+        closest,
+        f" They waited {shown['recorded']}{how}.{'' if is_met else _CANNOT_TELL}",
+        is_met,
+    )
 
 
 def _simulated(shown: dict[str, str], is_waiting: bool, how: str) -> str:
