@@ -14,7 +14,7 @@ import pytest
 import traceana
 from traceana.errors import DataError, TraceanaError
 from traceana.figures import draw_figure, plot_correlations
-from traceana.guesses import _MEANT
+from traceana.guesses import _meant
 from traceana.modules import import_named
 from traceana.tables.result import Result, _same
 
@@ -47,8 +47,8 @@ def test_the_error_states_the_right_name(guess: str, right: str) -> None:
 
 
 def test_no_guess_is_a_name_that_exists_and_every_answer_is() -> None:
-    assert {name for name in _MEANT if name in dir(traceana)} == set()
-    for right in _MEANT.values():
+    assert {name for name in _meant() if name in dir(traceana)} == set()
+    for right in _meant().values():
         for name in re.findall(r"traceana\.(\w+)", right):
             assert hasattr(traceana, name), right
 

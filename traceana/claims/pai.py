@@ -24,7 +24,6 @@ from traceana.questions.failures.runtimes import runtime_by
 from traceana.store import Store, Trace
 
 _TRACE: Final = "alibaba-pai-2020"
-_TASK: Final = ["job_id", "task_name"]
 _FAILURE: Final = ("failed", "cancelled", "running", "pending", "unknown")
 
 

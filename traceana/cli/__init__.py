@@ -21,7 +21,7 @@ import typer
 import typer.core
 
 from traceana.cli import claims, compare, figures, ingest, reliability, report, simulate, stores
-from traceana.cli.options import TEXTS, TYPED, described
+from traceana.cli.options import TYPED, described
 from traceana.cli.output import ReaderGoneError, guard_streams
 from traceana.errors import TraceanaError, ask_for_report
 
@@ -35,12 +35,6 @@ class _Group(typer.core.TyperGroup):
         context = super().make_context(*given, **options)
         context.meta[TYPED] = typed
         return context
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401  as its base
-        """Return the command, or name the one that was meant."""
-        if args and args[0] in _MEANT and ctx.parent is None:
-            ctx.fail(f"No such command {args[0]!r}: use {_MEANT[args[0]]}.")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  as its base
         """Write the commands in groups."""
@@ -107,9 +101,6 @@ _GROUPS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
         "reliability": (reliability.reliability, "reliability TRACE --machines 128"),
         "claims": (claims.claims, "claims --verdict differs"),
     },
-}
-_MEANT: Final = {
-    word: command for words, command in TEXTS["meant"].items() for word in words.split()
 }
 for _commands in _GROUPS.values():
     for _name, (_command, _example) in _commands.items():
