@@ -109,6 +109,8 @@ _WIDTH: Final = re.compile(r'viewBox="\S+ \S+ ([\d.]+)')
 _WIDE: Final = 400.0
 """Points of two panels side by side, and more."""
 SMALL_MULTIPLES: Final = "small-multiples"
+_NOTE: Final = ". Note: "
+"""Before the note of all rows in a caption."""
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,7 @@ class Content:
     """Findings beyond those displayed at first; they are ranked with the others."""
 
     def of(self, name: str, /) -> Content:
-        """Return the content of one trace among others: its name precedes every finding."""
+        """Return the content of one trace among others, named in every finding and caption."""
         findings, further = (
             tuple(
                 each.of(name) if isinstance(each, Finding) else f"{name}: {each}"
@@ -218,7 +220,8 @@ class Content:
             )
             for findings in (self.findings, self.further)
         )
-        return replace(self, findings=findings, further=further)
+        lead, blocks = captioned(self.lead, name), captioned(self.blocks, name)
+        return replace(self, findings=findings, further=further, lead=lead, blocks=blocks)
 
     @property
     def every_finding(self) -> tuple[str, ...]:
@@ -236,6 +239,28 @@ class Content:
     def all_blocks(self) -> tuple[Block, ...]:
         """The blocks of the lead and of the fold."""
         return (*self.lead, *self.blocks)
+
+
+def captioned(blocks: Iterable[Block], name: str, /) -> tuple[Block, ...]:
+    """Return the blocks of one trace among others, named in every caption."""
+    return tuple(_captioned(block, name) for block in blocks)
+
+
+def _captioned(block: Block, name: str) -> Block:
+    match block:
+        case Table(caption):
+            about, mark, note = caption.partition(_NOTE)
+            return replace(block, caption=f"{about.rstrip('.')}. {name}{mark}{note}")
+        case Gallery(pictures):
+            return Gallery(
+                tuple(
+                    replace(picture, title=picture.title or name)
+                    if isinstance(picture, Drawing) and picture.trace
+                    else picture
+                    for picture in pictures
+                )
+            )
+    return block
 
 
 def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:
@@ -290,7 +315,7 @@ def result_table(
     ]
     if "note" in shown and frame.height > 1 and frame["note"].n_unique() == 1:
         shown.remove("note")
-        caption = f"{caption.rstrip('.')}. Note: {frame['note'][0]}"
+        caption = f"{caption.rstrip('.')}{_NOTE}{frame['note'][0]}"
     options: dict[str, Any] = {"columns": shown, "headings": headings or {}}
     options["null"] = {"note": "", **null}
     try:

@@ -20,7 +20,7 @@ def build_per_cohort(
 ) -> Content:
     """Build the content of each trace's cohort, under a heading with its title."""
     cohorts = [form_cohort(trace, end_imputation=end_imputation) for trace in traces]
-    contents = [build(cohort) for cohort in cohorts]
+    contents = [build(cohort).of(cohort.title) for cohort in cohorts]
     headings = (f"{cohort.title}: {cohort.noun}" for cohort in cohorts)
     joined = join_parts(opening, zip(headings, contents, strict=True))
     doubts = [

@@ -161,8 +161,7 @@ def compare_methods(
             columns=[*keys, *columns],
             headings=headings,
             caption=f"Pearson's r and Spearman's rho of {what} and the resources that "
-            f"{cohort.noun} request{by}. Each is adjusted in its own family of tests. "
-            f"{cohort.title}",
+            f"{cohort.noun} request{by}. Each is adjusted in its own family of tests",
         )
     ]
 
@@ -302,7 +301,7 @@ def _cohort(cohort: Cohort) -> Content:
             Correlations,
             columns=(*_CASE, *counts, *effects, "n_carrying", "r_without", "note"),
             headings={"points": "Level", **SIGNIFICANT},
-            caption=f"All correlations; {name_family(result.n_tested)}. {cohort.title}",
+            caption=f"All correlations; {name_family(result.n_tested)}",
             folded=True,
         ),
     )
@@ -325,7 +324,7 @@ def _cohort(cohort: Cohort) -> Content:
         first = Finding(findings[0], heading=heading, is_null=is_weak, is_description=untested)
         findings = (first, *findings[1:])
     findings += contradictions(table)
-    return Content(findings, blocks, lead, _LIMITATIONS).of(cohort.title)
+    return Content(findings, blocks, lead, _LIMITATIONS)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -389,7 +388,7 @@ def _below_cutoffs(cohort: Cohort, both: pl.DataFrame) -> list[Table]:
             "and correlated. A cut-off on the runtime selects on the outcome of the correlation, "
             "so it changes r also where the relation is the same. p adjusted (Benjamini and "
             f"Hochberg) over the {cut['pvalue'].count()} tests below all cut-offs; over all rows, "
-            f"as in the table of all correlations. {cohort.title}",
+            "as in the table of all correlations",
             folded=True,
         )
     ]
@@ -423,7 +422,7 @@ def _views(cohort: Cohort, both: pl.DataFrame) -> Gallery:
             about = f"Mean runtime of {cohort.noun} versus {name}, {outcome}{closer}{scale}"
             test = tests.get((outcome, x, below_s), "")
             heading = f"{outcome.capitalize()}{closer.replace('below', '<')}{test}"
-            look: dict[str, Any] = {"title": cohort.title, "x_label": name, "heading": heading}
+            look: dict[str, Any] = {"x_label": name, "heading": heading}
             look |= {"log_x": log_x, "log_y": not cohort.from_tasks}
             of_view, rows = f"against-{view}-{cohort.trace.id}", means[outcome, x, below_s]
             panels.append(drawing("runtime-against", rows, cohort.trace, of_view, about, **look))

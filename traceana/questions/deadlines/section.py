@@ -111,14 +111,14 @@ def _stated(trace: Trace, columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def _trace(trace: Trace) -> Content:
-    title, rates = trace.label, trace.once(plans.rates)
+    rates = trace.once(plans.rates)
     by_cluster, total = trace.once(plans.tightness)
     blocks: list[Block] = [
         Heading("Tightness"),
         result_table(
             by_cluster.filter(plans="published"),
             tables.DeadlineTightness,
-            caption=f"Deadlines that jobs without a wait would meet. {title}",
+            caption="Deadlines that jobs without a wait would meet",
             columns=_stated(trace, _MET),
             total=total.select(pl.lit("All").alias("cluster"), pl.all()),
         ),
@@ -131,15 +131,15 @@ def _trace(trace: Trace) -> Content:
         result_table(
             rates,
             tables.IterationRates,
-            caption=f"Throughput by model, batch size and GPUs. {title}",
+            caption="Throughput by model, batch size and GPUs",
             columns=_RATES,
             folded=True,
         ),
     ]
     if not plans.are_drawn(trace):
-        return Content((_met(total.row(0, named=True)),), tuple(blocks)).of(title)
+        return Content((_met(total.row(0, named=True)),), tuple(blocks)).of(trace.label)
     of_rules = trace.once(plans.rules)
-    caption = f"Rules of the plans. {title}"
+    caption = "Rules of the plans"
     rules = (
         Text(_GENERATED),
         result_table(of_rules, tables.DeadlineRules, caption=caption, columns=_RULES),
@@ -153,7 +153,7 @@ def _trace(trace: Trace) -> Content:
         f"until the deadline over runtime) differs from uniform on 0.5 to 1.5 by a KS distance of "
         f"{uniform['value']:.2g}."
     )
-    return Content((Finding(rule, heading=drawn),), (*rules, *blocks)).of(title)
+    return Content((Finding(rule, heading=drawn),), (*rules, *blocks)).of(trace.label)
 
 
 def _met(met: dict[str, float]) -> Finding:

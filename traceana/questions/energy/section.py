@@ -73,13 +73,13 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    saved, title, gpu = trace.once(savings), trace.label, shown_gpu(trace)
+    saved, gpu = trace.once(savings), shown_gpu(trace)
     energy = trace.once(configurations, gpu)
     by_choice = {measure: _by_choice(saved, measure) for measure in _CAPTIONS}
     pictures = _draw_savings(saved, trace)
     columns: dict[str, Any] = {"columns": [*SavingsByChoice.columns()], "folded": True}
     blocks: list[Block] = [
-        result_table(rows, SavingsByChoice, caption=f"{_CAPTIONS[measure]}. {title}", **columns)
+        result_table(rows, SavingsByChoice, caption=_CAPTIONS[measure], **columns)
         for measure, rows in by_choice.items()
     ]
     if energy:
@@ -93,10 +93,10 @@ def _trace(trace: Trace) -> Content:
             "optimizer. A batch size is excluded for the first of these reasons that applies; "
             "batch sizes with gaps were profiled at some of the power limits only."
         ),
-        _coverage(trace.once(coverage), title),
+        _coverage(trace.once(coverage)),
     ]
     lead = (Gallery(tuple(pictures)),) if pictures else ()
-    return Content(_findings(saved, gpu), tuple(blocks), lead, _LIMITATIONS).of(title)
+    return Content(_findings(saved, gpu), tuple(blocks), lead, _LIMITATIONS).of(trace.label)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -134,7 +134,7 @@ def _by_choice(savings: pl.DataFrame, objective: str) -> pl.DataFrame:
     return fractions.join(default, on=on).join(best, on=on).sort(on)
 
 
-def _coverage(batches: pl.DataFrame, title: str) -> Table:
+def _coverage(batches: pl.DataFrame) -> Table:
     feasible = pl.col("feasible")
     counts = batches.group_by("gpu", "dataset", maintain_order=True).agg(
         feasible.sum().cast(pl.Int64),
@@ -142,9 +142,7 @@ def _coverage(batches: pl.DataFrame, title: str) -> Table:
         **{name: (pl.col("note") == note).sum() for name, note in _REASONS.items()},
         min_runs=pl.col("runs").filter(feasible).min(),
     )
-    return result_table(
-        counts, CoverageCounts, caption=f"Batch sizes by feasibility. {title}", folded=True
-    )
+    return result_table(counts, CoverageCounts, caption="Batch sizes by feasibility", folded=True)
 
 
 def _draw_savings(savings: pl.DataFrame, trace: Trace) -> list[Drawing]:
@@ -199,7 +197,7 @@ def _findings(savings: pl.DataFrame, gpu: str) -> tuple[str, ...]:
 def _tables(trace: Trace, gpu: str, dataset: str, energy: pl.DataFrame) -> list[Block]:
     columns = ("batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max")
     front, weights = energy.filter("on_front"), trace.once(weights_of_energy, gpu, dataset)
-    of = f"{dataset} on {gpu}. {trace.label}"
+    of = f"{dataset} on {gpu}"
     caption = f"Configurations on the front: {of}"
     least = f"Configuration of least cost by the weight of energy in the cost: {of}"
     return [

@@ -18,6 +18,7 @@ from traceana.page.blocks import (
     Heading,
     Picture,
     Text,
+    captioned,
     drawing,
     result_table,
     small_multiples,
@@ -102,7 +103,6 @@ def draw_rates(cohort: Cohort, /) -> list[Drawing]:
             "outcome-rates",
             with_rows,
             trace=cohort.trace,
-            title=cohort.title,
             key=f"failure-rates-{column}-{cohort.trace.id}",
             about=f"Failure rate of {cohort.noun} by {_name(column)}",
             heading=f"{heading} {_name(column)}",
@@ -124,7 +124,7 @@ def rate_tables(cohort: Cohort, /) -> list[Block]:
             columns=_columns(cohort, table, column, *shown, "note"),
             headings=_FEATURES | _headings(cohort),
             caption=f"Failure rate by {_name(column)}: {cohort.counted}. By value "
-            f"if there are up to {MOST_VALUES}, else in bins between powers of two. {cohort.title}",
+            f"if there are up to {MOST_VALUES}, else in bins between powers of two",
             folded=True,
         )
         for column, table in rates.items()
@@ -205,7 +205,7 @@ def _build(cohort: Cohort) -> Content:
         blocks += [*(table for table, *_ in further), *more, *rate_tables(cohort)]
         lead.append(rates)
     stated = tuple(filter(None, findings))
-    return Content(stated, tuple(blocks), tuple(lead), _LIMITATIONS).of(cohort.title)
+    return Content(stated, tuple(blocks), tuple(lead), _LIMITATIONS)
 
 
 def _figures(cohort: Cohort, groupings: Sequence[Outcomes]) -> tuple[Picture | Drawing, ...]:
@@ -254,7 +254,7 @@ def _between_units(cohort: Cohort) -> list[Block]:
 
 def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
     """Return the failure rates by one column, or those by a horizon, then the other tables."""
-    by, title = outcomes.by, cohort.title
+    by = outcomes.by
     group = f"by {in_sentence(key_heading(by))}" if by else "overall"
     what = f"{cohort.noun} {group}"
     counted = [name for name in _NOT_COUNTED if outcomes.rates[name].sum()]
@@ -265,11 +265,11 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
             FailureRates,
             columns=_columns(cohort, outcomes.rates, by or "", *shown, "n_clusters", "note"),
             headings=_headings(cohort),
-            caption=f"Failure rate of {what}: {cohort.counted}. {title}",
+            caption=f"Failure rate of {what}: {cohort.counted}",
         )
     ]
     if outcomes.horizon is not None:
-        caption = f"Cumulative incidence of failure of {what}. {title}"
+        caption = f"Cumulative incidence of failure of {what}"
         tables.insert(0, result_table(outcomes.horizon, OutcomesByHorizon, caption=caption))
     if outcomes.standardized is not None:
         held, standardized = outcomes.standardized
@@ -279,7 +279,7 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
                 StandardizedRates,
                 headings=_headings(cohort),
                 caption=f"Standardized failure rate of {what}: with the same composition of {held} "
-                f"(direct standardization over the strata that all groups have). {title}",
+                "(direct standardization over the strata that all groups have)",
             )
         )
     if outcomes.horizon is None:  # until any end: with the competing risks
@@ -292,11 +292,11 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
                     "n_excluded": "Without runtime",
                     "restricted_mean_s": f"{duration(outcomes.runtimes.horizon_s)} restricted mean",
                 },
-                caption=f"Runtime of {what} and status. {title}",
+                caption=f"Runtime of {what} and status",
                 folded=True,
             )
         )
-    return [*tables, *details(cohort, outcomes)]
+    return [*tables, *details(outcomes)]
 
 
 def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:
@@ -315,7 +315,6 @@ def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:
             "runtime-by",
             of_status,
             trace=cohort.trace,
-            title=cohort.title,
             key=f"runtime{f'-{status}' * bool(status)}-{cohort.trace.id}-{by or 'status'}",
             about=f"Runtime of {f'{status} ' * bool(status)}{what}",
             heading=f"{status.capitalize()} {what}" if status else what[0].upper() + what[1:],
@@ -378,7 +377,7 @@ def build_nodes(traces: Sequence[Trace]) -> Content:
         if result is None:
             continue
         title, nodes = trace.label, result.nodes
-        findings.append(_outliers(nodes, title))
+        findings.append(_outliers(nodes).of(title))
         blocks += [Heading(title)] if len(traces) > 1 else []
         named = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT).height
         text = (
@@ -395,25 +394,26 @@ def build_nodes(traces: Sequence[Trace]) -> Content:
         if result.trend:
             trend = pl.col("node").replace_strict(result.trend, default="", return_dtype=pl.String)
             shown = shown.with_columns(trend=trend)
-        caption = f"Failures by node, smallest adjusted p first. {title}"
+        caption = "Failures by node, smallest adjusted p first"
         table = result_table(
             shown, NodeFailures, headings={"trend": "Failures over the period"}, caption=caption
         )
-        blocks += [Text(text), replace(table, data=csv_text(nodes, NodeFailures))]
+        table = replace(table, data=csv_text(nodes, NodeFailures))
+        blocks += [Text(text), *captioned([table], title)]
     return Content(tuple(findings), tuple(blocks)) if findings else Content()
 
 
-def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
+def _outliers(nodes: pl.DataFrame) -> Finding:
     """State which nodes fail more often than comparable jobs on others."""
     tested = nodes["pvalue"].count()
     more = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT)
     if not tested:
-        text = f"{title}: no job failed on a node with comparable jobs on other nodes."
+        text = "no job failed on a node with comparable jobs on other nodes."
         return Finding(text, certainty="cannot tell", heading=text.removesuffix("."))
     if more.is_empty():
-        text = f"{title}: none of {plural(tested, 'node')} fails more often than comparable jobs."
+        text = f"none of {plural(tested, 'node')} fails more often than comparable jobs."
         for row in nodes.filter(pl.col("pvalue_adjusted") < _POSSIBLE).head(1).rows(named=True):
-            text = f"{title}: node {row['node']} possibly fails more often than comparable jobs"
+            text = f"node {row['node']} possibly fails more often than comparable jobs"
             excess = row["failures"] - row["expected"]
             return Finding(
                 f"{text}: {row['failures']:,} failures, {three_digits(row['expected'])} expected "
@@ -425,7 +425,7 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
                 heading=text,
                 is_null=True,
             )
-        heading = f"{title}: no node fails more often than comparable jobs elsewhere"
+        heading = "no node fails more often than comparable jobs elsewhere"
         return Finding(text, n=tested, certainty="cannot tell", heading=heading)
     parts = [
         f"{row['node']} {three_digits(row['ratio'])} times (95 % CI "
@@ -443,7 +443,7 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
         "the failures of comparable jobs"
     )
     return Finding(
-        f"{title}: {more.height} of {plural(tested, 'node')} {verb} more often than comparable "
+        f"{more.height} of {plural(tested, 'node')} {verb} more often than comparable "
         f"jobs: {listed(parts)}.{cost}",
         effect=first["ratio"],
         interval=(first["ci_low"], first["ci_high"]),
@@ -451,9 +451,9 @@ def _outliers(nodes: pl.DataFrame, title: str) -> Finding:
         cost_gpu_h=lost,
         cost_jobs=float((more["failures"] - more["expected"]).sum()),
         certainty="estimated",
-        alert=f"{title}: {alert}",
+        alert=alert,
         machine=names if more.height == 1 else "",
-        heading=f"{title}: {alert}",
+        heading=alert,
     )
 
 

@@ -115,19 +115,19 @@ def _build(cohort: Cohort) -> Content:
             SurvivalGroups,
             headings={"restricted_mean_s": f"{duration(survival.horizon_s)} restricted mean"},
             caption="Median and restricted mean (mean of min(runtime, horizon)) of the time to any "
-            f"event of {cohort.noun}{group} (Kaplan-Meier). {cohort.title}",
+            f"event of {cohort.noun}{group} (Kaplan-Meier)",
         ),
         result_table(
             survival.quantiles,
             SurvivalQuantiles,
             caption=f"Quantiles of the time to any event of {cohort.noun}{group} (Kaplan-Meier), "
-            f"not known where the curve does not fall that low. {cohort.title}",
+            "not known where the curve does not fall that low",
             folded=True,
         ),
     )
     about = Text(running, (*cohort.definitions, cohort.independence))
-    lead = (figure, _incidence(risks, what, cohort))
-    return Content(_findings(risks, cohort), (about, *tables), lead, _LIMITATIONS).of(cohort.title)
+    lead = (figure, _incidence(risks, what))
+    return Content(_findings(risks, cohort), (about, *tables), lead, _LIMITATIONS)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
@@ -142,7 +142,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _incidence(incidence: CumulativeIncidence, caption: str, cohort: Cohort) -> Table:
+def _incidence(incidence: CumulativeIncidence, caption: str) -> Table:
     keys = [*incidence.by, "event"]
     table = incidence.groups
     columns = [*keys, "n", "n_events"]
@@ -157,7 +157,7 @@ def _incidence(incidence: CumulativeIncidence, caption: str, cohort: Cohort) -> 
         IncidenceAtTimes,
         columns=[*columns, *names, "last_s", "n_censored", "n_truncated", "n_excluded"],
         headings={"incidence": "At the last time"},
-        caption=f"{caption}. {cohort.title}",
+        caption=caption,
     )
 
 
@@ -167,7 +167,6 @@ def _figures(incidence: CumulativeIncidence, cohort: Cohort, group: str) -> list
             "cumulative-incidence",
             incidence.only(event),
             trace=cohort.trace,
-            title=cohort.title,
             key=f"incidence-{event}-{cohort.trace.id}",
             about=f"Cumulative incidence of {event} {cohort.noun}{group}",
             heading=event.capitalize(),
@@ -318,7 +317,7 @@ def _hazards(cohort: Cohort) -> Content:
     of_hazard = result_table(
         hazards.sort(pl.col("event") != events[0], maintain_order=True),
         HazardByRuntime,
-        caption=f"Hazards of {cohort.noun} to end, by runtime. {cohort.title}",
+        caption=f"Hazards of {cohort.noun} to end, by runtime",
     )
     findings: list[str] = []
     tables: list[Block] = []
@@ -361,10 +360,10 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
         for row in (first, last)
     )
     return Finding(
-        f"{cohort.title}: {cohort.noun} fail at {three_digits(first['hazard_per_h'])} per hour "
+        f"{cohort.noun} fail at {three_digits(first['hazard_per_h'])} per hour "
         f"{first_n} {when} of runtime. This is {compared} {later}, "
         f"{three_digits(last['hazard_per_h'])} per hour {last_n}{ratios}.",
-        heading=f"{cohort.title}: the failure rate {when} of runtime is {compared} {later}",
+        heading=f"the failure rate {when} of runtime is {compared} {later}",
         is_null=not apart,
         is_description=True,
     )
@@ -383,16 +382,14 @@ def _limits(cohort: Cohort) -> tuple[str, Block | None]:
     row = limit_ends.row(0, named=True)
     if not row["n"]:
         return "", None
-    block = result_table(
-        limit_ends, TimeLimitEnds, caption=f"Ends at the time limit. {trace.label}", folded=True
-    )
+    block = result_table(limit_ends, TimeLimitEnds, caption="Ends at the time limit", folded=True)
     reached = f"none of the {cohort.noun} reaches its time limit"
     if row["fraction_at_limit"]:
         reached = f"{share(row['fraction_at_limit'])} of {cohort.noun} reach their time limit"
         if row["fraction_hours"] is not None:
             reached += f", with {share(row['fraction_hours'])} of GPU-hours"
     finding = (
-        f"{trace.label}: {reached}; the median one uses {share(row['median'])} of its limit "
+        f"{reached}; the median one uses {share(row['median'])} of its limit "
         f"(n = {count(row['n'])})."
     )
     return finding, block
@@ -412,9 +409,7 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     total = float(result["gpu_hours"].sum())
     if not total:
         return "", None
-    block = result_table(
-        result, Goodput, caption=f"GPU-hours within the window by outcome. {trace.label}"
-    )
+    block = result_table(result, Goodput, caption="GPU-hours within the window by outcome")
     shares = dict(result.select("kind", "fraction_of_all").iter_rows())
     said = {
         "useful": f"to completed {cohort.noun}",
@@ -426,14 +421,14 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     parts = {kind: f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]}
     first = next(iter(parts))
     parts[first] = parts[first].replace(" to ", " went to ", 1)
-    of = f"{trace.label}: of {hours_text(total)} GPU-hours"
+    of = f"of {hours_text(total)} GPU-hours"
     open_ended, useful = shares["unfinished"] or 0.0, shares["useful"] or 0.0
     if open_ended < _MOSTLY:
         done = share(useful) if useful else "none"
         finding = Finding(
             f"{of} {listed(list(parts.values()))}.",
             effect=useful,
-            heading=f"{trace.label}: {done} of the GPU-hours went to completed {cohort.noun}",
+            heading=f"{done} of the GPU-hours went to completed {cohort.noun}",
             is_description=True,
         )
         return finding, block
@@ -441,7 +436,7 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     text = f"{of}, {share(open_ended)} are of {cohort.noun} without an end state."
     text += f" {listed(rest)}." if rest else ""
     heading = f"{share(open_ended)} of the GPU-hours are of {cohort.noun} without an end state"
-    return Finding(text, effect=open_ended, heading=f"{trace.label}: {heading}"), block
+    return Finding(text, effect=open_ended, heading=heading), block
 
 
 HAZARDS = Section(

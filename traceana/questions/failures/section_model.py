@@ -63,7 +63,7 @@ def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
     return result_table(
         tests.with_columns(conclusion=pl.when(~small).then("conclusion")),
         GroupTests,
-        caption=f"Tests between groups of {cohort.noun}. {cohort.title}",
+        caption=f"Tests between groups of {cohort.noun}",
         null={"method": ""},
     )
 
@@ -242,7 +242,7 @@ def _excluded(cohort: Cohort) -> str:
     return f"{cohort.noun} not counted: {', '.join(parts)}."
 
 
-def details(cohort: Cohort, outcomes: Outcomes, /) -> tuple[Block, ...]:
+def details(outcomes: Outcomes, /) -> tuple[Block, ...]:
     """Return the pairwise comparisons of runtimes."""
     if outcomes.by is None:
         return ()
@@ -259,7 +259,7 @@ def details(cohort: Cohort, outcomes: Outcomes, /) -> tuple[Block, ...]:
                 headings={f"{outcomes.by}_a": "First", f"{outcomes.by}_b": "Second"},
                 caption=f"Pairs of groups by {heading}: probability that a runtime of the first is "
                 "longer, and p of Brunner and Munzel's test, adjusted (Holm) over the pairs of a "
-                f"status. Of rows that started in the observation window. {cohort.title}",
+                "status. Of rows that started in the observation window",
                 folded=True,
             )
         )
@@ -311,7 +311,7 @@ def _build(cohort: Cohort) -> Content:
     lead: list[Block] = []
     if model.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"]).height > 1:
         about, key = f"Odds ratios of failure of {cohort.noun}", f"failure-odds-{cohort.trace.id}"
-        figure = drawing("failure-odds", model, cohort.trace, key, about, title=cohort.title)
+        figure = drawing("failure-odds", model, cohort.trace, key, about)
         lead.append(Gallery((figure,)))
     terms = model.odds_ratios.drop("log_odds", "std_error")
     first = ["feature", "level", "reference", "n", "odds_ratio", "ci_low", "ci_high"]
@@ -321,17 +321,16 @@ def _build(cohort: Cohort) -> Content:
             OddsRatios,
             null={"level": "", "reference": ""},
             caption=f"Odds ratios of failure of {cohort.noun}: adjusted for all other features, "
-            f"crude, and within strata of the other categories. {cohort.title}",
+            "crude, and within strata of the other categories",
         )
     )
     caption = (
         "Fit of the model, and predictions of held-out rows (calibrated: slope 1, "
         "intercept 0). Excluded: ended rows without a feature, or of a level that always or "
-        f"never failed. {cohort.title}"
+        "never failed"
     )
     blocks.append(result_table(model.fit, ModelFit, caption=caption, folded=True))
-    content = Content(_findings(model, cohort), tuple(blocks), tuple(lead), _LIMITATIONS)
-    return content.of(cohort.title)
+    return Content(_findings(model, cohort), tuple(blocks), tuple(lead), _LIMITATIONS)
 
 
 def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:

@@ -40,20 +40,19 @@ def build(traces: Sequence[Trace]) -> Content:
 
 def _trace(trace: Trace) -> Content:
     replays, jobs = trace.once(analyze.replayed_jobs)
-    title = trace.label
     some = len(analyze.job_names(trace))
     first = f", the first {analyze.MOST_JOBS} of {some}" if some > analyze.MOST_JOBS else ""
     lead: list[Block] = [Gallery(tuple(_draw(trace, replays[0])))] if replays else []
-    lead.append(table_of(jobs, OperationJobs, caption=f"Replayed jobs{first}. {title}"))
+    lead.append(table_of(jobs, OperationJobs, caption=f"Replayed jobs{first}"))
     blocks: list[Block] = []
     for replay in replays[:_MOST_SHOWN]:
         if replay is not replays[0]:
             blocks.append(Gallery(tuple(_draw(trace, replay))))
         for by, found_by in (("kind", replay.by_kind), ("stage", replay.by_stage)):
-            caption = f"Slowdown of {replay.job} by {by}, the largest first. {title}"
+            caption = f"Slowdown of {replay.job} by {by}, the largest first"
             frame = found_by.sort("slowdown", descending=True)
             blocks.append(table_of(frame, SlowdownBy, caption=caption, headings={by: by.title()}))
-        caption = f"Slowest workers of {replay.job}. {title}"
+        caption = f"Slowest workers of {replay.job}"
         slowest = replay.workers.workers.head(_MOST_WORKERS)
         blocks.append(table_of(slowest, WorkerSlowdown, caption=caption))
     findings = []
@@ -70,7 +69,7 @@ def _trace(trace: Trace) -> Content:
             heading=f"slow operations {slower}",
         )
         findings.append(finding)
-    return Content(tuple(findings), tuple(blocks), tuple(lead), _LIMITATIONS).of(title)
+    return Content(tuple(findings), tuple(blocks), tuple(lead), _LIMITATIONS).of(trace.label)
 
 
 def _draw(trace: Trace, replay: analyze.JobReplay) -> list[Drawing]:

@@ -80,7 +80,6 @@ def _summary(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame, str]:
 
 
 def _trace(trace: Trace) -> Content:
-    title = trace.label
     summary, on_gpu, gpu = _summary(trace)
     mean = f"mean of {plural(len(savings.SEEDS), 'seed')}"
     pictures: list[Drawing] = []
@@ -101,13 +100,13 @@ def _trace(trace: Trace) -> Content:
         caption=f"Last five recurrences versus the default, {mean}. "
         "Regret: cost of all recurrences above that of the best feasible configuration, as "
         "a percentage of the latter. Points missing: pairs of batch size and power limit "
-        f"without data. {title}",
+        "without data",
         columns=_SHOWN,
         folded=True,
     )
     lead: list[Block] = [Gallery(tuple(pictures))] if pictures else []
     if on_gpu.is_empty():
-        return Content((), (table,), tuple(lead), _LIMITATIONS).of(title)
+        return Content((), (table,), tuple(lead), _LIMITATIONS).of(trace.label)
     slower = (on_gpu["time_saved"] < 0).sum()
     but = f"; {slower} of {plural(on_gpu.height, 'job')} take longer" if slower else ""
     ends = fraction_range(on_gpu["energy_saved"][0], on_gpu["energy_saved"][-1])
@@ -117,7 +116,7 @@ def _trace(trace: Trace) -> Content:
         f"{len(savings.SEEDS)} seeds){but}.",
         heading=f"jobs that learn their settings save {ends} of the energy",
     )
-    return Content((finding,), (table,), tuple(lead), _LIMITATIONS).of(title)
+    return Content((finding,), (table,), tuple(lead), _LIMITATIONS).of(trace.label)
 
 
 def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
@@ -175,7 +174,6 @@ def build_groups(trace: Trace, /) -> Content:
     """Show runtime ratios of groups before and after mapping, and the simulated groups."""
     workloads, gpu = analyze.workloads_of(trace)
     ratios = trace.once(analyze.ratio_stages, workloads, gpu)
-    title = trace.label
     if ratios.is_empty():
         return Content((), (Text("No group has two jobs with a start and an end."),))
     picture = _draw_ratios(trace, ratios, "ecdf", "Runtime ratios")
@@ -186,7 +184,7 @@ def build_groups(trace: Trace, /) -> Content:
             FittedFamilies,
             columns=("stage", "family", "n", "aic", "delta", "ks_statistic"),
             headings={"stage": "Ratios"},
-            caption=f"Distributions fitted to runtime ratios, the best first. {title}",
+            caption="Distributions fitted to runtime ratios, the best first",
             folded=True,
         )
         blocks.append(table)
@@ -203,20 +201,20 @@ def build_groups(trace: Trace, /) -> Content:
         result_table(
             rows.drop_nulls("dataset"),
             GroupsByDataset,
-            caption=f"Groups of recurring jobs simulated on {gpu}. {title}",
+            caption=f"Groups of recurring jobs simulated on {gpu}",
             total=rows.tail(1).with_columns(dataset=pl.lit("All")) if several else None,
         ),
     ]
     row = rows.row(-1, named=True)
     if (saved := row["energy_saved"]) is None:
-        return Content((), tuple(blocks)).of(title)
+        return Content((), tuple(blocks)).of(trace.label)
     finding = (
         f"{count(row['recurrences'])} jobs in {plural(row['groups'], 'recurring group')} "
         f"that learn their batch size and power limit use {share(abs(saved))} "
         f"{'less' if saved >= 0 else 'more'} energy than the default on {gpu} in the simulation, "
         f"exploration included; {share(row['concurrent'])} of the runs overlap."
     )
-    return Content((finding,), tuple(blocks)).of(title)
+    return Content((finding,), tuple(blocks)).of(trace.label)
 
 
 def _draw_ratios(trace: Trace, ratios: pl.DataFrame, kind: str, what: str) -> Drawing:

@@ -74,7 +74,7 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    by, title = group_column(trace), trace.label
+    by = group_column(trace)
     result = trace.once(reliability_of, by)
     total = result.total_machines
     sizes = [2**power for power in range(total.bit_length()) if 2**power < total]
@@ -84,7 +84,7 @@ def _trace(trace: Trace) -> Content:
         for figure, about in _FIGURES.items()
         if figure != "machines-down" or result.down is not None
     ]
-    lead = (Gallery(tuple(pictures[:2])), _rates(result, by, title))
+    lead = (Gallery(tuple(pictures[:2])), _rates(result, by))
     blocks: list[Block] = [Gallery(tuple(pictures[2:]))] if pictures[2:] else []
     offenders, intervals = result.machines.head(_MOST_OFFENDERS), jobs.intervals
     machine = {result.machines.columns[0]: "Machine"}
@@ -96,25 +96,25 @@ def _trace(trace: Trace) -> Content:
         ("Machines down at a time", result.concurrent, ConcurrentFaults),
     ):
         if frame is not None:
-            blocks.append(result_table(frame, table, caption=f"{what}. {title}", headings=machine))
+            blocks.append(result_table(frame, table, caption=what, headings=machine))
     findings = (
         _rate(result),
         _offenders(result),
         *_trends(trace, by, result.window_s),
         _job(jobs.intervals, total),
     )
-    return Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS).of(title)
+    return Content(tuple(filter(None, findings)), tuple(blocks), lead, _LIMITATIONS).of(trace.label)
 
 
-def _rates(result: ReliabilityResult, by: str, title: str) -> Table:
+def _rates(result: ReliabilityResult, by: str) -> Table:
     shown = [name for name in (*_SHOWN, "note") if result.overall[name].count()]
     if not by or result.groups is None or result.groups.height == 1:  # one row is that of all
-        caption = f"Faults. {title}"
+        caption = "Faults"
         return result_table(result.overall, MachineReliability, caption=caption, columns=shown)
     return result_table(
         result.groups,
         MachineReliability,
-        caption=f"Faults by {by}. {title}",
+        caption=f"Faults by {by}",
         columns=[by, *shown],
         total=result.overall.select(pl.lit("all").alias(by), pl.all()),
     )

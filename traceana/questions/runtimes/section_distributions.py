@@ -16,6 +16,7 @@ from traceana.page.blocks import (
     Heading,
     Table,
     Text,
+    captioned,
     drawing,
     result_table,
     traces_table,
@@ -86,7 +87,7 @@ def build(traces: Sequence[Trace]) -> Content:
     blocks: list[Block] = [Text(_OPENING)]
     first, further = list[str](), list[str]()
     for name, (cohort, result) in fits.items():
-        blocks += [Heading(name), *_details(cohort, result)]
+        blocks += [Heading(name), *captioned(_details(cohort, result), cohort.title)]
         if result.fits and result.fits.best and result.fits.table["n"][0] >= _FEWEST_ROWS:
             best, others = _findings(result.fits, result, cohort.title)
             first.append(best)
@@ -179,20 +180,20 @@ def _details(cohort: Cohort, result: RuntimeDistributions) -> Iterator[Block]:
     if result.fits.best is not None and result.fits.params(result.fits.best):
         key, what = f"fit-tail-{cohort.trace.id}", f"Runtimes of {cohort.noun} and fitted families"
         fit = ("distribution-fit", result.fits, cohort.trace, key, f"{what}: upper tail")
-        yield Gallery((drawing(*fit, title=cohort.title, panel="tail", what="Runtime"),))
-    yield _families(result.fits, result, cohort.title)
+        yield Gallery((drawing(*fit, panel="tail", what="Runtime"),))
+    yield _families(result.fits, result)
     if result.sensitivity is not None:
         yield result_table(
             result.sensitivity,
             RuntimeSensitivity,
             caption="Sensitivity to left-truncated and censored rows. The first row is the "
             "estimate; ignoring truncation and censoring is biased, and dropping the rows biases "
-            f"low. Mean: not estimable with truncated or censored rows. {cohort.title}",
+            "low. Mean: not estimable with truncated or censored rows",
             null={"mean_s": "not estimable"},
         )
 
 
-def _families(fits: DistributionFits, result: RuntimeDistributions, title: str) -> Table:
+def _families(fits: DistributionFits, result: RuntimeDistributions) -> Table:
     parameters = [
         ", ".join(f"{key} {three_digits(value)}" for key, value in fits.params(family).items())
         for family in fits.table["family"]
@@ -210,7 +211,7 @@ def _families(fits: DistributionFits, result: RuntimeDistributions, title: str) 
         FamilyRanking,
         columns=[*shown, "fraction_above_bound", *compared],
         headings={"delta": "Delta BIC"},
-        caption=f"Families fitted to runtimes (s), the best first. {title}",
+        caption="Families fitted to runtimes (s), the best first",
     )
 
 

@@ -27,6 +27,7 @@ from traceana.page.blocks import (
     Points,
     Table,
     Text,
+    captioned,
     drawing,
     join_parts,
     picture_key,
@@ -91,8 +92,8 @@ def build(traces: Sequence[Trace]) -> Content:
     for trace in distinct_traces(traces):
         for table in tables_with_runtimes(trace):
             cohort = _form(trace, table)
-            blocks += [Heading(cohort.name), *_details(cohort)]
-            findings += _findings(cohort)
+            blocks += [Heading(cohort.name), *captioned(_details(cohort), cohort.title)]
+            findings += [finding.of(cohort.title) for finding in _findings(cohort)]
             complete += [] if cohort.is_cut_much else [cohort]
     return Content(tuple(findings), tuple(blocks), tuple(_lead(complete)), _LIMITATIONS)
 
@@ -160,7 +161,7 @@ def _details(cohort: _Cohort) -> list[Block]:
         RuntimeRatioSummary,
         columns=("grouping", "groups", "n", "n_excluded", *_DISTRIBUTION),
         headings={"grouping": "Grouped by", "n_excluded": "Excluded: alone or no group"},
-        caption=f"{what} by grouping. {cohort.title}",
+        caption=f"{what} by grouping",
     )
     figure = _lead([cohort], f"runtime-ratio-{cohort.trace.id}") if cohort.is_cut_much else []
     return [Text(notes, definitions), *figure, spread, *_groups(cohort, what)]
@@ -179,20 +180,20 @@ def _groups(cohort: _Cohort, what: str) -> list[Block]:
         groups,
         RuntimeRatioSummary,
         columns=(by, "n", "mean_s", *_DISTRIBUTION, "n_missing"),
-        caption=f"{what}. {cohort.title}",
+        caption=what,
     )
     # as published: ratios of recurring jobs by group
     if cohort.table != "recurring_jobs" or not groups["p95"].count():
         return [table]
     key = picture_key("runtime-ratio-recurring", cohort.trace)
-    picture = drawing("runtime-ratio", groups, cohort.trace, key, what, title=cohort.title)
+    picture = drawing("runtime-ratio", groups, cohort.trace, key, what)
     return [table, Gallery((picture,))]
 
 
-def _findings(cohort: _Cohort) -> list[str]:
+def _findings(cohort: _Cohort) -> list[Finding]:
     """Compare the CoV within the first grouping to that over all rows."""
     if cohort.is_cut_much:
-        heading = f"{cohort.title}: mean runtimes are not estimable while {cohort.noun} still run"
+        heading = f"mean runtimes are not estimable while {cohort.noun} still run"
         return [Finding(f"{heading}. {cohort.cut}", heading=heading, certainty="cannot tell")]
     overall, *grouped = cohort.tables.groupings.rows(named=True)
     if overall["cov"] is None or not grouped or grouped[0]["cov"] is None:
@@ -200,12 +201,12 @@ def _findings(cohort: _Cohort) -> list[str]:
     first = grouped[0]
     half = share(first["median"])
     finding = (
-        f"{cohort.title}: the CoV of the runtimes of {cohort.noun} is {three_digits(first['cov'])} "
+        f"the CoV of the runtimes of {cohort.noun} is {three_digits(first['cov'])} "
         f"within groups of equal {first['grouping']}, and {three_digits(overall['cov'])} overall "
         f"({plural(first['groups'], 'group')}, n = {first['n']:,}). Half of them ran for less than "
         f"{half} of the mean of their group."
     )
-    heading = f"{cohort.title}: half of the {cohort.noun} run below {half} of their group's mean"
+    heading = f"half of the {cohort.noun} run below {half} of their group's mean"
     alike = first["cov"] >= _ALIKE * overall["cov"]
     return [Finding(finding, heading=heading, is_null=alike, is_description=True)]
 
@@ -255,21 +256,19 @@ def build_tasks(traces: Sequence[Trace]) -> Content:
     for trace in traces:
         title, tasks = task_title(trace), trace.manifest.tables["tasks"]
         check, error = trace.once(capacity)
-        findings.append(_finding(check, title))
-        caption = f"GPU-hours requested under each imputation, and the capacity. {title}"
-        lead.append(result_table(check, CapacityCheck, columns=_CHECKED, caption=caption))
+        findings.append(_finding(check).of(title))
+        caption = "GPU-hours requested under each imputation, and the capacity"
+        checked = result_table(check, CapacityCheck, columns=_CHECKED, caption=caption)
+        lead += captioned([checked], title)
         means = trace.once(means_by_outcome, next(iter(tasks.groups), None))
-        blocks += [
-            Heading(f"{title}: {tasks.unit_noun}"),
-            *_sample_text(trace, error),
-            _means_table(means, title),
-            result_table(
-                trace.once(missing_times),
-                MissingTimes,
-                caption=f"Missing starts and ends of instances, by status of the task. {title}",
-                null={"status": "missing"},
-            ),
-        ]
+        missing = result_table(
+            trace.once(missing_times),
+            MissingTimes,
+            caption="Missing starts and ends of instances, by status of the task",
+            null={"status": "missing"},
+        )
+        blocks += [Heading(f"{title}: {tasks.unit_noun}"), *_sample_text(trace, error)]
+        blocks += captioned([_means_table(means), missing], title)
     return Content(tuple(findings), tuple(blocks), lead=tuple(lead), limitations=_TASKS_LIMITATIONS)
 
 
@@ -289,7 +288,7 @@ def _sample_text(trace: Trace, error: float | None) -> list[Text]:
     return [Text(text)]
 
 
-def _means_table(means: pl.DataFrame, title: str) -> Table:
+def _means_table(means: pl.DataFrame) -> Table:
     keys = [name for name in means.columns if " " not in name]
     cells = []
     for name in END_IMPUTATIONS:
@@ -299,29 +298,29 @@ def _means_table(means: pl.DataFrame, title: str) -> Table:
     return result_table(
         means.select(keys).with_columns(cells),
         caption="Mean runtime and number of tasks, by imputation; success is completed, "
-        f"failure is defined as for the trace. {title}",
+        "failure is defined as for the trace",
         headings={name: f"`{name}`" for name in END_IMPUTATIONS},
         null=dict.fromkeys(keys, "not stated"),
     )
 
 
-def _finding(check: pl.DataFrame, title: str) -> Finding:
+def _finding(check: pl.DataFrame) -> Finding:
     of = {row["end_imputation"]: row for row in check.rows(named=True)}
     low, high = of["drop"], of["trace_end"]
     if low["fraction_of_capacity"] is None:
         ends = [hours(row["gpu_hours"]) for row in (low, high)]
         return Finding(
-            f"{title}: tasks request {ends[0]} GPU-hours if instances without an end are excluded, "
+            f"tasks request {ends[0]} GPU-hours if instances without an end are excluded, "
             f"and {ends[1]} if they run to the end of the trace; the capacity is not known.",
-            heading=f"{title}: tasks request {' to '.join(ends)} GPU-hours, {_DEPENDS}",
+            heading=f"tasks request {' to '.join(ends)} GPU-hours, {_DEPENDS}",
             certainty="cannot tell",
         )
     least, most = (share(row["fraction_of_capacity"]) for row in (low, high))
-    heading = f"{title}: tasks request {least} to {most} of the capacity, {_DEPENDS}"
+    heading = f"tasks request {least} to {most} of the capacity, {_DEPENDS}"
     if high["fraction_of_capacity"] > 1:
         most = f"{plain(round(high['fraction_of_capacity'], 1))} times these"
     text = (
-        f"{title}: tasks request {least} of the GPU-hours of the {plain(low['machine_gpus'])} GPUs "
+        f"tasks request {least} of the GPU-hours of the {plain(low['machine_gpus'])} GPUs "
         "of all machines if instances without an end are excluded, and "
         f"{most} if they run to the end of the trace."
     )
@@ -387,9 +386,7 @@ def _trace(trace: Trace) -> Content:
     result = trace.once(score_predictions)
     if result is None:
         return Content()
-    table = result_table(
-        result, RuntimePredictions, caption=f"Predicted runtimes of jobs. {trace.label}"
-    )
+    table = result_table(result, RuntimePredictions, caption="Predicted runtimes of jobs")
     medians = result.filter(quantile=0.5)
     better = medians.filter(pl.col("ci_low") > 0).sort("skill")
     if better.height:
@@ -412,7 +409,7 @@ def _trace(trace: Trace) -> Content:
         RuntimePredictions,
         columns=_SHOWN,
         caption="Predicted median runtimes of jobs; skill: reduction of the loss compared with the "
-        f"median of all earlier jobs. {trace.label}",
+        "median of all earlier jobs",
     )
     return Content((finding,), (table,), (lead,), _PREDICTION_LIMITATIONS).of(trace.label)
 

@@ -14,8 +14,8 @@ from traceana.page.blocks import (
     Content,
     Drawing,
     Gallery,
-    Table,
     Text,
+    captioned,
     drawing,
     join_parts,
     picture_key,
@@ -90,7 +90,7 @@ def _trace(trace: Trace) -> Content:
         result_table(
             waits,
             ScheduleGroups,
-            caption=f"Waits by policy. {trace.label}",
+            caption="Waits by policy",
             columns=_WAITS,
             folded=True,
         ),
@@ -104,7 +104,7 @@ def _trace(trace: Trace) -> Content:
             lead.append(
                 Gallery((drawing("deadlines-met", met, trace=trace, key=key, about=about),))
             )
-            caption = f"Deadlines met by policy. {trace.label}"
+            caption = "Deadlines met by policy"
             blocks += [
                 Text(_DEADLINES),
                 result_table(met, ScheduleGroups, caption=caption, columns=_MET, folded=True),
@@ -250,7 +250,7 @@ _SHOWN: Final = (50, 80, 100, 120)
 
 def build_placement(traces: Sequence[Trace]) -> Content:
     """Show the placement of each trace whose jobs and machines have GPUs."""
-    findings, pictures, tables = list[str](), list[Drawing](), list[Table]()
+    findings, pictures, tables = list[str](), list[Drawing](), list[Block]()
     for trace in traces:
         try:
             runs = trace.once(what_if.placement_runs)
@@ -261,10 +261,11 @@ def build_placement(traces: Sequence[Trace]) -> Content:
         for quantity, what in (("allocated", "Allocated GPUs"), ("fragment", "Fragment")):
             figure, about = f"placement-{quantity}", f"{what} as jobs arrive, by placement policy"
             key, shown = picture_key(figure, trace), runs.filter(ties="name")
-            pictures.append(drawing(figure, shown, trace, key, about, title=trace.label))
-        caption = f"GPUs allocated and fragments by policy and GPUs requested. {trace.label}"
+            pictures.append(drawing(figure, shown, trace, key, about))
+        caption = "GPUs allocated and fragments by policy and GPUs requested"
         rows = summary.filter(pl.col("arrived").is_in(_SHOWN))
-        tables.append(result_table(rows, PlacementSummary, caption=caption, folded=True))
+        table = result_table(rows, PlacementSummary, caption=caption, folded=True)
+        tables += captioned([table], trace.label)
     if not tables:
         return Content()
     return Content(

@@ -15,6 +15,7 @@ from traceana.page.blocks import (
     Drawing,
     Gallery,
     Text,
+    captioned,
     drawing,
     picture_key,
     result_table,
@@ -72,7 +73,11 @@ def build(traces: Sequence[Trace]) -> Content:
         of_each.append([finding.of(trace.label) for finding in of_trace])
     # the first of each trace before the second ones
     findings = [finding for same in zip_longest(*of_each) for finding in same if finding]
-    blocks = (block for trace in traces for block in _details(trace, results[trace]))
+    blocks = (
+        block
+        for trace in traces
+        for block in captioned(_details(trace, results[trace]), trace.label)
+    )
     return Content(tuple(findings), (Text(_definitions()), *blocks), lead, _LIMITATIONS)
 
 
@@ -137,13 +142,11 @@ def _number(number: int | None, noun: str) -> str:
 
 
 def _details(trace: Trace, result: StragglerResult) -> list[Block]:
-    name, jobs = trace.label, result.jobs.sort(*workers.JOB_ORDER)
+    jobs = result.jobs.sort(*workers.JOB_ORDER)
     return [
-        result_table(
-            jobs, StragglerJobs, columns=_JOBS, caption=f"Cost of stragglers, by job. {name}"
-        ),
-        *_episodes(result, name, workers.clock(trace)),
-        *_levels(result, f"{name}. Medians: {workers.batch_time_unit(trace)}"),
+        result_table(jobs, StragglerJobs, columns=_JOBS, caption="Cost of stragglers, by job"),
+        *_episodes(result, workers.clock(trace)),
+        *_levels(result, workers.batch_time_unit(trace)),
     ]
 
 
@@ -179,7 +182,7 @@ def _definitions() -> str:
     )
 
 
-def _episodes(result: StragglerResult, name: str, time: str) -> list[Block]:
+def _episodes(result: StragglerResult, time: str) -> list[Block]:
     if result.episodes.is_empty():
         # of jobs that cannot be analyzed the finding states why
         n_analyzed = result.jobs["n_episodes"].count()
@@ -187,16 +190,16 @@ def _episodes(result: StragglerResult, name: str, time: str) -> list[Block]:
     rows = result.episodes.sort(*workers.JOB_ORDER, "onset_s", "worker_id")
     in_steps = {"onset_s": "Onset", "end_s": "End", "duration_s": "Duration"}
     headings = {} if time == "time_s" else {k: f"{v} ({time})" for k, v in in_steps.items()}
-    caption = f"Straggler episodes. {name}"
+    caption = "Straggler episodes"
     return [result_table(rows, Episodes, columns=_EPISODES, headings=headings, caption=caption)]
 
 
-def _levels(result: StragglerResult, name: str) -> list[Block]:
+def _levels(result: StragglerResult, unit: str) -> list[Block]:
     order = [*workers.JOB_ORDER, pl.col("ratio_to_peers")]
     rows = result.levels.sort(order, descending=[False, False, True])
     caption = (
         "Levels of the workers. Waited for: fraction of the waiting time in which the worker is "
-        f"the slowest. {name}"
+        f"the slowest. Medians: {unit}"
     )
     table = result_table(rows, Levels, caption=caption, columns=_LEVELS, folded=True)
     is_slow = pl.col("is_slow") | pl.col("is_slower")

@@ -16,6 +16,7 @@ from traceana.page.blocks import (
     Gallery,
     Heading,
     Text,
+    captioned,
     drawing,
     picture_key,
     result_table,
@@ -105,7 +106,7 @@ def _computed(name: str, rows: pl.DataFrame) -> Content:
         rows,
         CovSeries,
         columns=["job_id", "ddof", *_COLUMNS, "effective_n", "note"],
-        caption=f"CoV of mini-batch time across workers, by job. {name}",
+        caption="CoV of mini-batch time across workers, by job",
     )
     by_median = rows.filter(ddof=0).drop_nulls("median").sort("median").rows(named=True)
     low, high = by_median[0], by_median[-1]
@@ -199,8 +200,8 @@ def _published(trace: Trace) -> Content:
     jobs, overall = trace.once(workers.published_cov)
     n_workers = trace.manifest.tables["cov_samples"].workers_per_job
     medians = jobs["median"].drop_nulls().to_numpy()
-    once = f"Published CoV, each time step of each job counted once. {trace.label}"
-    by_job = f"Published CoV by job. {trace.label}"
+    once = "Published CoV, each time step of each job counted once"
+    by_job = "Published CoV by job"
     blocks: tuple[Block, ...] = (
         Heading("Published CoV table"),
         Text(
@@ -263,7 +264,7 @@ def _match_jobs(trace: Trace) -> Content:
             matches.drop_nulls("overlap"),
             CovMatch,
             columns=[name for name in CovMatch.columns() if name != "first_time_s"],
-            caption="Best match of each job in the published CoV table. " + trace.label,
+            caption="Best match of each job in the published CoV table",
         ),
     )
     jobs = plural(matches["job_id"].n_unique(), "job")
@@ -328,12 +329,16 @@ def build_attributes(traces: Sequence[Trace]) -> Content:
         _finding(result.attributes.sort(*workers.JOB_ORDER)).of(trace.label)
         for trace, result in results.items()
     )
-    blocks = (block for trace, result in results.items() for block in _details(trace, result))
+    blocks = (
+        block
+        for trace, result in results.items()
+        for block in captioned(_details(result), trace.label)
+    )
     lead = _lead(traces, results)
     return Content(findings, (Text(_DEFINITIONS), *blocks), lead, _ATTRIBUTES_LIMITATIONS)
 
 
-def _details(trace: Trace, result: AttributeResult) -> tuple[Block, ...]:
+def _details(result: AttributeResult) -> tuple[Block, ...]:
     chance = pl.col("explained_by_chance").fill_null(0)
     lasting = pl.col("systematic").fill_null(1) >= _BEYOND_CHANCE  # else all is noise
     by_chance = result.attributes.filter(lasting).select("job_id", "attribute", chance=chance)
@@ -343,13 +348,10 @@ def _details(trace: Trace, result: AttributeResult) -> tuple[Block, ...]:
         frame.sort(*workers.JOB_ORDER, maintain_order=True)
         for frame in (result.attributes, groups.filter(beyond).drop("chance"))
     )
-    caption = (
-        "Groups that explain at least 5 percentage points of the slowdown more than by chance. "
-        f"{trace.label}"
-    )
+    caption = "Groups that explain at least 5 percentage points of the slowdown more than by chance"
     caused = [result_table(costly, AttributeGroups, caption=caption, folded=True)]
     columns = (*_FIRST, *(name for name in attributes.columns if name not in _FIRST))
-    caption = f"What explains slow jobs. {trace.label}"
+    caption = "What explains slow jobs"
     return (
         result_table(attributes, StragglerAttributes, columns=columns, caption=caption),
         *(caused if costly.height else []),

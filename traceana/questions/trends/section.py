@@ -143,14 +143,13 @@ def _trace(trace: Trace) -> Content:
 
 def _blocks(result: TrendsFound, trace: Trace) -> Iterator[Block]:
     """Yield the tables: by period, of the capacity, of outages, changes and drift."""
-    title = trace.label
     definition = trace.manifest.own_failures
     if definition and result.trends["failure_rate"].count():
         yield Text(f"Failures are those of the published definition here: {definition}")
     yield result_table(
         result.trends,
         Trends,
-        caption=f"Trends by period. {title}",
+        caption="Trends by period",
         columns=[
             name
             for name in result.trends.columns
@@ -159,7 +158,7 @@ def _blocks(result: TrendsFound, trace: Trace) -> Iterator[Block]:
         folded=result.trends.height > _MOST_OPEN,
     )
     yield from _capacity_blocks(result, trace)
-    yield from _idle_blocks(result, title)
+    yield from _idle_blocks(result)
     if result.changes.height:
         left = {"start_s", "level", "level_rest"}  # the sentences have them
         names = ("user", "job_name", "queue")
@@ -167,23 +166,23 @@ def _blocks(result: TrendsFound, trace: Trace) -> Iterator[Block]:
         yield result_table(
             result.changes,
             LevelChanges,
-            caption=f"Changes of level of comparable jobs. {title}",
+            caption="Changes of level of comparable jobs",
             columns=[name for name in result.changes.columns if name not in left],
             null=dict.fromkeys(names, ""),
         )
     if result.drift.height:
-        caption = f"Drift of comparable jobs: linear change per week. {title}"
+        caption = "Drift of comparable jobs: linear change per week"
         yield result_table(result.drift, Drift, caption=caption)
 
 
-def _idle_blocks(result: TrendsFound, title: str) -> Iterator[Block]:
+def _idle_blocks(result: TrendsFound) -> Iterator[Block]:
     """Yield the tables of outages and of idle nodes."""
     if result.outages.height:
         lost = ("start_s", "end_s", "gpu_hours_lost", "jobs_lost", "pvalue")
         yield result_table(
             result.outages,
             Outages,
-            caption=f"Outages. {title}",
+            caption="Outages",
             columns=[name for name in lost if name[-5:] != "_lost" or result.outages[name].sum()],
         )
     if result.idle_nodes.height:
@@ -192,7 +191,7 @@ def _idle_blocks(result: TrendsFound, title: str) -> Iterator[Block]:
         yield result_table(
             idle,
             IdleNodes,
-            caption=f"Nodes that ran no job, while others did. {title}",
+            caption="Nodes that ran no job, while others did",
             columns=[name for name in idle.columns if name not in left],
         )
 
@@ -209,7 +208,7 @@ def _capacity_blocks(result: TrendsFound, trace: Trace) -> Iterator[Block]:
         (result.capacity.filter(is_whole), shown[1:], ""),
         (result.capacity.filter(~is_whole), shown, ", by period"),
     ):
-        caption = f"GPUs allocated, down and idle ({result.capacity_source}){by}. {trace.label}"
+        caption = f"GPUs allocated, down and idle ({result.capacity_source}){by}"
         yield result_table(
             rows, ClusterUtilization, columns=columns, folded=bool(by), caption=caption
         )

@@ -16,6 +16,7 @@ from traceana.page.blocks import (
     Gallery,
     Picture,
     Text,
+    captioned,
     drawing,
     join_parts,
     result_table,
@@ -85,7 +86,7 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _trace(trace: Trace) -> Content:
-    utilization, title = trace.once(analyze_utilization), task_title(trace)
+    utilization = trace.once(analyze_utilization)
     counted = (
         f"{utilization.n_rows:,} rows of usage belong to {utilization.n_instances:,} instances."
         f"{sample_note(trace)}"
@@ -96,7 +97,7 @@ def _trace(trace: Trace) -> Content:
     others = [name for name in utilization.used if name != first]
     blocks: list[Block] = [
         Text(f"{counted}{above}"),
-        *(_used(utilization.used[name], name, title) for name in others),
+        *(_used(utilization.used[name], name) for name in others),
     ]
     summary = utilization.allocation_summary
     for frame, table, what in (
@@ -107,10 +108,10 @@ def _trace(trace: Trace) -> Content:
         (utilization.machines, MachineUtilization, "Use of machines, weighted by time"),
     ):
         if frame is not None:
-            blocks.append(result_table(frame, table, caption=f"{what}. {title}", folded=True))
-    pictures = tuple(_pictures(utilization, trace, title, above))
-    lead = (Gallery(pictures), _used(utilization.used[first], first, title))
-    return Content(_findings(utilization), tuple(blocks), lead, _LIMITATIONS).of(title)
+            blocks.append(result_table(frame, table, caption=what, folded=True))
+    pictures = tuple(_pictures(utilization, trace, above))
+    lead = (Gallery(pictures), _used(utilization.used[first], first))
+    return Content(_findings(utilization), tuple(blocks), lead, _LIMITATIONS).of(task_title(trace))
 
 
 def _above_capacity(trace: Trace, tables: UtilizationTables) -> str:
@@ -133,7 +134,7 @@ def _above_capacity(trace: Trace, tables: UtilizationTables) -> str:
     return f" Allocated GPUs exceed the capacity in {where}: {why}."
 
 
-def _used(table: pl.DataFrame, by: str, title: str) -> Block:
+def _used(table: pl.DataFrame, by: str) -> Block:
     within = f" by {_KEYS[by]}" if by else ""
     many = table[by].n_unique() if by else 0
     most = f" The {MOST_GROUPS} with the most GPU-hours are shown." if many >= MOST_GROUPS else ""
@@ -142,19 +143,17 @@ def _used(table: pl.DataFrame, by: str, title: str) -> Block:
         pl.col("resource").replace(labels), *([pl.col(by).cast(pl.String)] if by else [])
     )
     what = f"Used versus requested resources{within}: quantiles of use divided by request."
-    headings, caption = {"task_name": "Task role"}, f"{what}{most} {title}"
+    headings, caption = {"task_name": "Task role"}, f"{what}{most}"
     return result_table(named, Utilization, caption=caption, headings=headings)
 
 
-def _pictures(
-    tables: UtilizationTables, trace: Trace, title: str, above: str
-) -> Iterator[Picture | Drawing]:
+def _pictures(tables: UtilizationTables, trace: Trace, above: str) -> Iterator[Picture | Drawing]:
     def distribution(
         curve: pl.DataFrame, key: str, about: str, x: str, heading: str, *, sizes: bool = False
     ) -> Drawing:
         options: dict[str, Any] = {"x_label": x, "heading": heading, "sizes": sizes}
         of = ("empirical-distribution", curve, trace, f"{key}-{trace.id}", about)
-        return drawing(*of, title=title, **options)
+        return drawing(*of, **options)
 
     panels = []
     for resource, curve in tables.curves.items():
@@ -172,7 +171,7 @@ def _pictures(
         what, key = "Allocation rate by GPU type", f"allocation-{trace.id}"
         about = f"{what}, in bins of {BIN_S / 3600:.0f} h.{above}".removesuffix(".")
         rates = ("allocation-rate", tables.allocation, trace, key, about)
-        yield drawing(*rates, title=title, heading=what)
+        yield drawing(*rates, heading=what)
     if tables.unused is not None:
         names = {name: of for name, (_, of) in _RESOURCES.items()}
         yield distribution(
@@ -281,8 +280,9 @@ def build_requested(traces: Sequence[Trace]) -> Content:
         drawings.append(drawing("empirical-distribution", curves, trace, key, about, **labels))
         for name, rows in comparisons.items():
             by = f" by {in_sentence(key_heading(name))}" if name else ""
-            caption = f"Used over requested resources{by}. {title}"
-            blocks.append(result_table(rows, RequestedUsed, caption=caption, folded=bool(by)))
+            caption = f"Used over requested resources{by}"
+            table = result_table(rows, RequestedUsed, caption=caption, folded=bool(by))
+            blocks += captioned([table], title)
     if not headlines:
         return Content()
     return Content(
@@ -356,20 +356,18 @@ def build_gpu_samples(traces: Sequence[Trace]) -> Content:
         for by in [by for by in _OWNERS if by in result][:1]:
             prefix = f"{trace.label}: "
             if row["n_ambiguous"]:
-                prefix += "among samples of a known job, "
+                prefix += "among samples of a prefix job, "
             findings += _idlest(prefix, _OWNERS[by], by, result[by].drop_nulls(by).head(1))
-        blocks.append(
-            result_table(result[""], SampledUsage, caption=f"Sampled use of GPUs. {trace.label}")
-        )
+        tables = [result_table(result[""], SampledUsage, caption="Sampled use of GPUs")]
         for by, owner in _OWNERS.items():
             if by in result:
                 most = f"{SHOWN_GROUPS} with the most idle GPU-hours at most"
-                caption = f"Sampled use of GPUs by {owner} ({most}). {trace.label}"
+                caption = f"Sampled use of GPUs by {owner} ({most})"
                 null = {"user": "no job, or not known", "job_id": ""}
                 each = (result[by], SampledUsage)
-                blocks.append(
-                    result_table(*each, folded=by == "job_id", null=null, caption=caption)
-                )
+                folded = by == "job_id"
+                tables.append(result_table(*each, folded=folded, null=null, caption=caption))
+        blocks += captioned(tables, trace.label)
     return Content(
         tuple(findings),
         tuple(blocks),

@@ -18,6 +18,7 @@ from traceana.page.blocks import (
     Heading,
     Table,
     Text,
+    captioned,
     drawing,
     result_table,
     traces_table,
@@ -201,10 +202,10 @@ def _tables(loads: list[_Load]) -> Iterator[Block]:
     yield from traces_table(seasons, Seasonality, caption=caption)
     for load in loads:
         if from_tasks(load.trace):
-            yield from _gpu_hours(load)
+            yield from captioned(_gpu_hours(load), load.title)
     yield from _queueing(loads)
     for load in loads:
-        yield from _adjusted_waits(load)
+        yield from captioned(_adjusted_waits(load), load.title)
 
 
 def _shared(
@@ -330,10 +331,10 @@ def _notes(load: _Load) -> list[Block]:
     summary = result_table(
         groups.select(pl.col(by).cast(pl.String), *shown),
         WorkloadSummary,
-        caption=f"Workload by {in_sentence(key_heading(by))}. {load.title}",
+        caption=f"Workload by {in_sentence(key_heading(by))}",
         total=results.summary.select(pl.lit("all").alias(by), *shown),
     )
-    return [*blocks, summary]
+    return [*blocks, *captioned([summary], load.title)]
 
 
 def _reckoned(load: _Load) -> str:
@@ -376,13 +377,10 @@ def _queueing(loads: list[_Load]) -> list[Block]:
     blocks: list[Block] = [
         *traces_table(queueing, QueueingDelay, caption=caption, columns=_QUEUEING),
         *(
-            result_table(
-                delays.select(by, *_QUEUEING),
-                QueueingDelay,
-                caption=f"Queueing delay by {in_sentence(key_heading(by))}. {load.title}",
-            )
+            block
             for load in loads
             for by, delays in load.results.queueing_by.items()
+            for block in captioned([_delays_by(by, delays)], load.title)
         ),
     ]
     if unknown:
@@ -390,6 +388,11 @@ def _queueing(loads: list[_Load]) -> list[Block]:
             Text(f"Without start times the queueing delay is not known: {'; '.join(unknown)}.")
         )
     return blocks
+
+
+def _delays_by(by: str, delays: pl.DataFrame) -> Table:
+    caption = f"Queueing delay by {in_sentence(key_heading(by))}"
+    return result_table(delays.select(by, *_QUEUEING), QueueingDelay, caption=caption)
 
 
 def _gpu_hours(load: _Load) -> list[Table]:
@@ -402,7 +405,7 @@ def _gpu_hours(load: _Load) -> list[Table]:
             GpuHours,
             columns=(by, *_GPU_HOURS, *(("failed", "cancelled") if by == "user" else ())),
             headings={"jobs": "Tasks"},
-            caption=f"GPU-hours of tasks by {by}, most first; {note}. {load.title}",
+            caption=f"GPU-hours of tasks by {by}, most first; {note}",
         )
         for by in ("status", "user")
         if by in rows.columns
@@ -410,7 +413,7 @@ def _gpu_hours(load: _Load) -> list[Table]:
     each = rows.group_by("job_id").len("tasks")["tasks"].value_counts(name="jobs").sort("tasks")
     jobs = each.cast(pl.Int64).with_columns(fraction_of_all=pl.col("jobs") / pl.col("jobs").sum())
     headings = {"tasks": "Tasks per job", "fraction_of_all": "Of all jobs"}
-    caption = f"Jobs by their number of tasks. {load.title}"
+    caption = "Jobs by their number of tasks"
     jobs = jobs.head(_MOST_GROUPS)
     return [*tables, result_table(jobs, GpuHours, caption=caption, headings=headings)]
 
@@ -444,7 +447,7 @@ def _adjusted_waits(load: _Load) -> list[Table]:
         HazardRatios,
         caption="Hazard ratios of the start of GPU jobs, all other features equal (Cox; "
         "pending jobs censored; intervals over blocks of days or users, whichever is wider). "
-        f"Below 1: longer waits. {load.title}",
+        "Below 1: longer waits",
         null={"level": "", "reference": ""},
     )
     return [table]

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from traceana.cohorts.ends import END_CLASS
-from traceana.page.blocks import Block, Content, Heading, Table, Text, result_table
+from traceana.page.blocks import Block, Content, Heading, Table, Text, captioned, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import bad_nodes, fit_failure_model
@@ -84,7 +84,8 @@ def build(traces: Sequence[Trace]) -> Content:
         consumers, title = trace.once(describe_consumers), trace.label
         of_trace = (*_findings(consumers, trace), *_pending(trace))
         findings += [finding.of(title) for finding in of_trace]
-        tables = [_table(consumers, name, title) for name in _distinct(consumers.groups)]
+        each = (_table(consumers, name) for name in _distinct(consumers.groups))
+        tables = [*captioned(each, title)]
         if tables and not lead:
             lead = [tables.pop(0)]
         blocks += [Heading(title)] if len(traces) > 1 else []
@@ -117,7 +118,7 @@ def _distinct(groups: dict[str, pl.DataFrame]) -> list[str]:
     return names
 
 
-def _table(consumers: Consumers, name: str, title: str) -> Table:
+def _table(consumers: Consumers, name: str) -> Table:
     rows = consumers.groups[name]
     left = {"measured_gpu_hours", "ended", "own_failures", "note"}
     left |= {"jobs"} if name == "job_id" else set()  # one each
@@ -136,7 +137,7 @@ def _table(consumers: Consumers, name: str, title: str) -> Table:
     table = result_table(
         first,
         ResourceUsage,
-        caption=f"Resources, wait, failure, waste and efficiency {what}. {title}",
+        caption=f"Resources, wait, failure, waste and efficiency {what}",
         columns=sorted(shown, key=lambda column: ranked.get(column, len(ranked))),
         headings=headings,
         null={name: _NO_END if name == END_CLASS else "not stated"},
