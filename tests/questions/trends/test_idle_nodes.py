@@ -49,7 +49,8 @@ def test_half_of_the_nodes_drained_for_two_days_are_named(tmp_path: Path) -> Non
     assert (row["start_s"], row["end_s"]) == (before, after)
     window = jobs["end_s"].to_numpy().max() - jobs["submit_s"].to_numpy().min()
     hours = float(even.select(pl.col("runtime_s").sum()).item()) / 3600
-    assert row["gpu_hours_lost"] == pytest.approx(hours * (after - before) / window)
+    lasted = after - before
+    assert row["gpu_hours_lost"] == pytest.approx(hours * lasted / (window - lasted))
     found = next(one for one in section.build([trace]).findings if "ran no job" in one)
     assert found.alert.startswith("mine: drained or down: 10 of 20 nodes ran no job from 2026-04-0")  # type: ignore[attr-defined]
 
@@ -78,3 +79,31 @@ def test_nodes_that_are_filled_in_their_order_are_idle_by_chance(tmp_path: Path)
         nodes.append(f"n{place:02d}")
     placed = jobs.with_columns(node=pl.Series(nodes))
     assert trends_of(_stored(placed, tmp_path)).idle_nodes.is_empty()
+
+
+def test_nodes_are_no_idle_capacity_before_they_came_and_after_they_went(tmp_path: Path) -> None:
+    # always busy, so that a node has few gaps; n1 is gone after 16 of 28 days, n2 and n3 are new
+    rng = np.random.default_rng(5)
+    parts = []
+    for node, (first, last) in enumerate(((0, 28), (0, 16), (14, 28), (14, 28), (0, 28), (0, 28))):
+        runtime = rng.lognormal(8.5, 1, 1000)
+        end = BEGIN_S + first * DAY_S + np.cumsum(runtime)
+        jobs = pl.DataFrame({"start_s": end - runtime, "end_s": end, "runtime_s": runtime})
+        jobs = jobs.filter(pl.col("end_s") < BEGIN_S + last * DAY_S)
+        parts.append(jobs.with_columns(submit_s="start_s", node=pl.lit(f"n{node}")))
+    every = pl.concat(parts).with_columns(gpus=8.0, cpus=16.0, status=pl.lit("completed"))
+    trace = _stored(every, tmp_path)
+    found = trends_of(trace)
+    rows = found.idle_nodes.select("nodes", "is_first", "lasts").rows()
+    assert rows == [("n2, n3", True, False), ("n1", False, True)]
+    assert found.capacity is not None
+    whole = found.capacity.row(0, named=True)
+    assert whole["gpu_hours"] == pytest.approx(8 * 24 * (3 * 28 + 16 + 2 * 14), rel=0.02)
+    assert (whole["allocated"], whole["down"]) == (pytest.approx(1, abs=0.02), None)
+    assert found.cpus is not None
+    assert found.cpus[1] == pytest.approx(1, abs=0.02)
+    assert found.trends["utilization"].to_numpy().min() > 0.85
+    new, gone, *_ = section.build([trace]).findings
+    assert "; they may be new (n2 and n3)." in new
+    assert "drained or down: node n1 ran no job from" in gone.alert  # type: ignore[attr-defined]
+    assert not new.alert  # type: ignore[attr-defined]

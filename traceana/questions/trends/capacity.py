@@ -40,6 +40,8 @@ _NODE: Final = "machine_id"
 _HOUR_S: Final = 3600.0
 _WEEK_H: Final = 168
 _SHORTEST_S: Final = 6 * _HOUR_S
+_FEW_GAPS: Final = 40
+"""Gaps of a node up to which their tail is not that of long gaps."""
 _EXCEPTION: Final = 0.05
 """p below which a gap of a node is an exception for this node."""
 _ALPHA: Final = 0.01
@@ -56,11 +58,11 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
     Gaps between the jobs of a node are measured in hours, each weighted by the fraction of nodes
     that are busy in that hour of the week. A gap of six hours or more is an exception if it stands
     out from the tail of the others of its node (:func:`~traceana.stats.segments.long_gaps`; p below
-    0.05). Gaps with three fifths of their time in common are one event. p is the probability of so
-    many exceptions at a time by chance (Poisson), or of one node, by Bonferroni over nodes; it is
-    below 0.01. All nodes that ran no job meanwhile are counted. The other nodes are meanwhile busy
-    for at least 0.7 of their usual time, so that a holiday is none, and the gap is not that of an
-    outage of all.
+    0.05); a node of few gaps has also the times between its starts. Gaps with three fifths of their
+    time in common are one event. p is the probability of so many exceptions at a time by chance
+    (Poisson), or of one node, by Bonferroni over nodes; it is below 0.01. All nodes that ran no job
+    meanwhile are counted. The other nodes are meanwhile busy for at least 0.7 of their usual time,
+    so that a holiday is none, and the gap is not that of an outage of all.
     """
     none = declared(pl.DataFrame(schema=schema_of(IdleNodes)), IdleNodes)
     name = node_column(trace.manifest.tables["jobs"].columns)
@@ -72,7 +74,8 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
         return none
     busy = merge_times(rows, [_NODE], BEGIN, UNTIL)
     every = {key[0]: part for key, part in busy.partition_by(_NODE, as_dict=True).items()}
-    whole = _gaps(every, window)
+    starts = dict(rows.group_by(_NODE).agg(pl.col(BEGIN).sort()).iter_rows())
+    whole = _gaps(every, starts, window)
     gaps = whole.filter(pl.col("pvalue") < _EXCEPTION)
     for start, end in lost.select("start_s", "end_s").iter_rows():
         shared = pl.min_horizontal("end", pl.lit(end)) - pl.max_horizontal("start", pl.lit(start))
@@ -93,10 +96,11 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
         if p >= _ALPHA or not _are_busy(others, (start, end), window):
             continue
         of_event = used.join(event.select(_NODE), on=_NODE)
-        part = (end - start) / (window[1] - window[0])
+        part = (end - start) / max(window[1] - window[0] - (end - start), 1.0)
         row = {"begin": local_time(start, timezone), "start_s": start, "end_s": end, "pvalue": p}
         row |= {"duration_s": end - start, "n": event.height, "n_nodes": len(every)}
-        row |= {"lasts": end >= window[1], "nodes": ", ".join(sorted(map(str, event[_NODE])))}
+        row |= {"is_first": start <= window[0], "lasts": end >= window[1]}
+        row |= {"nodes": ", ".join(sorted(map(str, event[_NODE])))}
         row |= {"jobs_lost": part * float(of_event["jobs"].to_numpy().sum())}
         hours = part * float(of_event["gpu_s"].to_numpy().sum()) / _HOUR_S
         idle.append(row | {"gpu_hours_lost": hours or None})
@@ -120,7 +124,9 @@ def _on_nodes(trace: Trace, name: str, window: Window) -> pl.DataFrame:
     return rows.with_columns(pl.col(_NODE).cast(pl.Enum(rows[_NODE].unique().drop_nulls().sort())))
 
 
-def _gaps(every: dict[Any, pl.DataFrame], window: Window) -> pl.DataFrame:
+def _gaps(
+    every: dict[Any, pl.DataFrame], starts: dict[Any, list[float]], window: Window
+) -> pl.DataFrame:
     """Return the gaps of 6 h or more: [node, start, end, pvalue]."""
     first, last = window
     hours = int((last - first) // _HOUR_S) + 1
@@ -137,11 +143,16 @@ def _gaps(every: dict[Any, pl.DataFrame], window: Window) -> pl.DataFrame:
     grid = first + _HOUR_S * np.arange(hours + 1)
     rows = []
     for node, part in every.items():
-        start = part[UNTIL].to_numpy()
-        end = np.append(part[BEGIN].to_numpy()[1:], last)
+        start = np.append(first, part[UNTIL].to_numpy())
+        end = np.append(part[BEGIN].to_numpy(), last)
         weighted = np.interp(end, grid, clock) - np.interp(start, grid, clock)
         weighted = np.maximum(weighted, 0)
-        pvalues = dict(long_gaps(weighted))
+        between = weighted[:0]
+        if len(weighted) <= _FEW_GAPS:  # rarely idle: a gap is part of a time between starts
+            begin = np.array(starts[node])
+            after_gap = np.isin(begin[1:], end[end - start >= _SHORTEST_S])
+            between = np.diff(np.interp(begin, grid, clock))[~after_gap]
+        pvalues = dict(long_gaps(np.concatenate([weighted, between])))
         rows += [
             (node, float(start[place]), float(end[place]), pvalues.get(place, 1.0))
             for place in map(int, np.flatnonzero(end - start >= _SHORTEST_S))
@@ -360,8 +371,23 @@ def trends_of(trace: Trace, /) -> TrendsFound:
         trace.once(gpus_allocated),
         "" if capacity is None else capacity.source,
         trace.once(cpus_allocated),
-        idle_nodes(trace, lost, options["timezone"]),
+        trace.once(_idle_of),
     )
+
+
+def _gaps_of(trace: Trace) -> pl.DataFrame:
+    return idle_gaps(trace.frame("jobs"), **_clock(trace))
+
+
+def _idle_of(trace: Trace) -> pl.DataFrame:
+    lost = trace.once(_gaps_of).filter(pl.col("pvalue") < ALPHA)
+    return idle_nodes(trace, lost, clock_of(trace))
+
+
+def _absent(trace: Trace) -> pl.DataFrame:
+    """Return the times in which nodes seen ran no job for long: drained, down or not there yet."""
+    names = pl.col("nodes").str.split(", ").alias(_NODE)
+    return trace.once(_idle_of).select(names, "start_s", "end_s").explode(_NODE)
 
 
 def _of_types(trace: Trace, lost: pl.DataFrame, options: dict[str, Any]) -> pl.DataFrame:
@@ -397,7 +423,12 @@ def _outcomes(trace: Trace) -> dict[str, Any]:
 def _by_period(trace: Trace) -> pl.DataFrame:
     capacity = _capacity(trace)
     gpus = capacity and capacity.gpus
-    return trends(trace.frame("jobs"), gpus=gpus, **_clock(trace), **_outcomes(trace))
+    table = trends(trace.frame("jobs"), gpus=gpus, **_clock(trace), **_outcomes(trace))
+    allocated = trace.once(gpus_allocated)
+    if allocated is None:
+        return table
+    of_all = allocated.filter(pl.col("gpu_type") == "all", pl.col("period") != "all")
+    return table.with_columns(of_all["allocated"].alias("utilization"))
 
 
 def cpus_allocated(trace: Trace, /) -> tuple[float, float, str] | None:
@@ -408,17 +439,38 @@ def cpus_allocated(trace: Trace, /) -> tuple[float, float, str] | None:
     if cpus is None or window is None or window[0] == window[1]:
         return None
     used = float(trace.once(_by_period)["cpu_hours"].sum() or 0)
-    return cpus.gpus, used * 3600 / (cpus.gpus * (window[1] - window[0])), cpus.source
+    seconds = cpus.gpus * (window[1] - window[0])
+    if cpus.machines is not None:
+        absent = _absent(trace).join(cpus.machines, on=_NODE)
+        seconds -= absent.select(
+            (pl.col("cpus") * (pl.col("end_s") - pl.col("start_s"))).sum()
+        ).item()
+    return cpus.gpus, used * 3600 / seconds, cpus.source
 
 
 def gpus_allocated(trace: Trace, /) -> pl.DataFrame | None:
-    """Return what of the GPUs was allocated, down and idle; None where they are unknown."""
+    """Return what of the GPUs was allocated, down and idle; None where they are unknown.
+
+    Nodes seen are left out while they ran no job for long.
+    """
     capacity = _capacity(trace)
     if capacity is None:
         return None
-    more = _clock(trace)
+    more, absent = _clock(trace), False
     if capacity.machines is not None:
         more["machines"] = capacity.machines
         if trace.has("faults", ("end_s",)):
             more["faults"] = trace.scan("faults")
-    return cluster_utilization(trace.frame("jobs"), gpus=capacity.gpus, **more)
+        elif absent := not trace.has("machines", ("gpus",)):
+            more["faults"] = _absent(trace)
+    table = cluster_utilization(trace.frame("jobs"), gpus=capacity.gpus, **more)
+    if not absent:
+        return table
+    there = 1 - pl.col("down").fill_null(0)
+    allocated = pl.when(there > 0).then(pl.col("allocated") / there)
+    return table.with_columns(
+        pl.col("gpu_hours") * there,
+        allocated=allocated,
+        down=pl.lit(None, pl.Float64),
+        idle=(1 - allocated).clip(0),
+    )

@@ -51,9 +51,9 @@ _OPENING: Final = (
 _LIMITATIONS: Final = (
     "Outages, drained nodes and changes of level are tested at 1 % each. Of 1,140 simulated logs "
     "without an outage 8 had a false one, of 250 of several GPU types 1 had one of a type, of 120 "
-    "without a change of level none, and of 60 without a drained node none. Standstills of a queue "
-    "are not tested. Changes shorter than three days (of demand, a queue or a user: a week) are "
-    "not tested. Waits and demand leave out outages."
+    "without a change of level none, and of 105 without a drained node none. Standstills of a "
+    "queue are not tested. Changes shorter than three days (of demand, a queue or a user: a week) "
+    "are not tested. Waits and demand leave out outages."
 )
 _PANELS: Final = (
     "jobs",
@@ -186,7 +186,7 @@ def _idle_blocks(result: TrendsFound) -> Iterator[Block]:
             columns=[name for name in lost if name[-5:] != "_lost" or result.outages[name].sum()],
         )
     if result.idle_nodes.height:
-        left = {"begin", "duration_s", "lasts"}
+        left = {"begin", "duration_s", "is_first", "lasts"}
         idle = result.idle_nodes
         yield result_table(
             idle,
@@ -226,6 +226,9 @@ def _allocated(capacity: pl.DataFrame, source: str) -> tuple[str, str, dict[str,
     if types and sum((row["allocated"] or 0) * row["gpu_hours"] for row in types) >= _TYPED * used:
         by_type = ", ".join(f"{row['gpu_type']} {share(row['allocated'] or 0)}" for row in types)
         by_type = f" (allocated by type: {by_type})"
+    absent = of_all["gpus"] * (of_all["end_s"] - of_all["start_s"]) / 3600 - of_all["gpu_hours"]
+    if absent >= 1:
+        source += f"; without {hours_text(absent)} GPU-hours of nodes that ran no job for long"
     text = (
         f"of {hours_text(of_all['gpu_hours'])} GPU-hours of {plain(of_all['gpus'])} GPUs "
         f"({source}), {listed(parts)}{by_type}."
@@ -336,7 +339,7 @@ def _outage(row: dict[str, Any]) -> Finding:
 
 
 def _hours(lasted_s: float) -> str:
-    return f"{lasted_s / 3600:.0f} h" if lasted_s >= 10 * 3600 else duration(lasted_s)
+    return f"{lasted_s / 3600:.0f} h" if 10 <= lasted_s / 3600 < 96 else duration(lasted_s)
 
 
 def _idle(row: dict[str, Any]) -> Finding:
@@ -345,17 +348,19 @@ def _idle(row: dict[str, Any]) -> Finding:
     nodes = f"{row['n']:,} of {row['n_nodes']:,} nodes" if row["n"] > 1 else f"node {names[0]}"
     until = "on" if row["lasts"] else f"for {_hours(row['duration_s'])}"
     text = f"{nodes} ran no job from {row['begin']}{row['zone']} {until}, while others did"
-    lost = row["gpu_hours_lost"] or 0.0
+    is_new = row["is_first"]
+    lost = 0.0 if is_new else row["gpu_hours_lost"] or 0.0
     cost = f", {three_digits(lost)} GPU-hours at their usual use" if lost else ""
+    cost = f"; {'they' if row['n'] > 1 else 'it'} may be new" if is_new else cost
     which = f" ({listed(named)})" if row["n"] > 1 else ""
     return Finding(
         f"{text}{cost}{which}.",
         effect=row["n"] / row["n_nodes"],
         n=row["n"],
         cost_gpu_h=lost,
-        cost_jobs=row["jobs_lost"],
+        cost_jobs=0.0 if is_new else row["jobs_lost"],
         certainty="estimated",
-        alert=f"drained or down: {text}",
+        alert="" if is_new else f"drained or down: {text}",
         machine=names[0] if row["n"] == 1 else "",
         heading=text,
     )

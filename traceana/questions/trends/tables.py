@@ -59,11 +59,12 @@ class IdleNodes(ResultTable):
     n = count("Nodes", "that ran no job")
     n_nodes = count("Of", "nodes of the log")
     nodes = text("Names", "of the nodes")
+    is_first = flag("From the begin", "of the log on: they may be new")
     lasts = flag("Lasts", "until the end of the log")
     gpu_hours_lost = hours(
-        "GPU-hours lost", "duration times the mean GPUs in use on them; null without GPUs"
+        "GPU-hours lost", "duration times the mean GPUs in use on them otherwise; null without GPUs"
     )
-    jobs_lost = number("Jobs lost", "duration times the mean rate of jobs on them")
+    jobs_lost = number("Jobs lost", "duration times the mean rate of jobs on them otherwise")
     pvalue = number("p", "probability of such gaps by chance", display="pvalue")
 
 
