@@ -512,7 +512,24 @@ def test_waits_that_grow_in_every_queue_are_of_none(tmp_path: Path) -> None:
     add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     found = [str(one) for one in build([open_store(tmp_path).trace("mine")]).findings]
     [drift] = [one for one in found if "per week" in one]
-    assert "the median wait rises by" in drift
+    assert "the wait of comparable jobs rises by" in drift
+
+
+def test_waits_that_end_are_of_0_s_and_limits_of_a_drift_are_whole_percentages(
+    tmp_path: Path,
+) -> None:
+    jobs, rng = stationary(5, days=56, per_day=90), np.random.default_rng(5)
+    week = (jobs["submit_s"] - BEGIN_S) / (7 * DAY_S)
+    none = pl.Series(np.where(week < 4, 3600 * np.exp(rng.normal(0, 0.5, jobs.height)), 0))
+    table = level_changes(jobs.with_columns(start_s=pl.col("submit_s") + none), timezone="UTC")
+    assert table.filter(measure="wait")["level"].to_list() == [0.0]
+    assert not np.signbit(table.filter(measure="wait")["level"].to_numpy()).any()
+    doubled = pl.Series(60 * 3.0**week * np.exp(rng.normal(0, 0.5, jobs.height)))
+    jobs = jobs.with_columns(start_s=pl.col("submit_s") + doubled)
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    found = [str(one) for one in build([open_store(tmp_path).trace("mine")]).findings]
+    [drift] = [one for one in found if "wait of comparable jobs" in one]
+    assert re.search(r"rises by 1\d\d % per week \(95 % CI 1\d\d to 1\d\d;", drift), drift
 
 
 def test_a_month_of_twice_the_demand_costs_what_it_adds(tmp_path: Path) -> None:

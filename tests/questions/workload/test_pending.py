@@ -47,8 +47,12 @@ def test_a_job_that_waits_longer_than_any_that_started_is_an_alert(
     assert f"- {alert} waited (3 h)" in page.partition("### Main results")[0]
 
 
-@pytest.mark.parametrize(("since_h", "stated"), [(0.5, False), (9.5, True)])
-def test_a_wait_as_usual_is_no_main_result(tmp_path: Path, since_h: float, *, stated: bool) -> None:
+@pytest.mark.parametrize(
+    ("since_h", "stated", "alert"), [(0.5, False, False), (9.5, True, False), (10.01, True, False)]
+)
+def test_a_wait_as_usual_is_no_main_result(
+    tmp_path: Path, since_h: float, *, stated: bool, alert: bool
+) -> None:
     """99 jobs waited 0 to 9.8 h and one 10 h; one more waits at the end of the log."""
     submit_s = [HOUR_S * job for job in range(100)]
     wait_s = [HOUR_S * 0.1 * job for job in range(99)] + [10 * HOUR_S]
@@ -66,3 +70,4 @@ def test_a_wait_as_usual_is_no_main_result(tmp_path: Path, since_h: float, *, st
     page = build_report(tmp_path / "data", out=tmp_path / "out", only="consumers", formats="md")
     results = page.read_text().partition("### Main results")[2].partition("\n## ")[0]
     assert ("1 job waits, for" in results) == stated
+    assert ("longer than any job" in results) == alert

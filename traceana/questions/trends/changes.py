@@ -425,7 +425,7 @@ def _levels(rows: pl.DataFrame, inside: pl.Expr, measure: str) -> tuple[float, f
     level = {
         "runtime": pl.col("ran_s").filter(~pl.col("is_limit")).median(),
         "failure rate": pl.col("value").mean(),
-        "wait": pl.col("value").median().exp() - MINUTE_S,
+        "wait": (pl.col("value").median().exp() - MINUTE_S).round(3).abs(),
         "demand": pl.col("level").mean(),
     }[measure]
     sides = (rows.filter(inside), rows.filter(~inside))

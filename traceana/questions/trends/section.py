@@ -254,13 +254,17 @@ def _drifts(result: TrendsFound) -> Iterator[Finding]:
         unit = "percentage points" if row["measure"] == "failure rate" else "%"
         verb, sign = ("rises", 100) if row["per_week"] > 0 else ("falls", -100)
         ends = sorted(sign * row[name] for name in ("ci_low", "ci_high"))
-        low, change, high = (f"{value:.2g}" for value in (ends[0], sign * row["per_week"], ends[1]))
+        low, change, high = (
+            f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}"
+            for value in (ends[0], sign * row["per_week"], ends[1])
+        )
         of_all, times, cost = "", "", 0.0
         if row["measure"] == "demand":
             is_sure = row["pvalue"] * rows.height < _CERTAIN
             of_all, (times, cost) = " of its mean", _growth(result, row) if is_sure else ("", 0.0)
         of_queue = f" in queue {row['queue']}" if row["queue"] is not None else ""
-        what = f"the {_WORDS[row['measure']]}{of_queue} {verb}"
+        word = _WORDS[row["measure"]].replace("median wait", "wait of comparable jobs")
+        what = f"the {word}{of_queue} {verb}"
         yield Finding(
             f"{what} by {change} {unit}{of_all} per week (95 % CI {low} to {high}; "
             f"n = {row['n']:,} {'days' if row['measure'] == 'demand' else 'jobs'}){times}.",

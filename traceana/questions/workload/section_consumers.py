@@ -57,6 +57,8 @@ _TIMES: Final = 5
 _WASTING: Final = 0.2
 _WASTING_TIMES: Final = 2
 """Fraction of the hours wasted, and ratio to the others' wasted fraction, of a named user."""
+_LONGER: Final = 1.2
+"""Of the longest wait of a job that started, that of a job that waits and is an alert."""
 _ALPHA: Final = 0.05
 _ALARMING: Final = 0.01
 """Adjusted p below which a GPU type that fails more often is an alert, as a node is."""
@@ -391,7 +393,7 @@ def _pending(trace: Trace) -> Iterator[Finding]:
     usual, most = None, None
     if delays is not None and delays.height:
         usual, most = delays.select("p90_s", "max_s").row(0)
-    if is_longest := most is not None and first > most:
+    if is_longest := most is not None and first > _LONGER * most:
         text += f", longer than any job that started waited ({duration(most)})"
     yield Finding(
         f"{text}.",
