@@ -61,18 +61,15 @@ def tick_moments(
     ticks = reduce_frame(present, (*by, time), **moments, n_named=who.count(), known=distinct)
     if ticks[time].null_count() or (ticks["n_named"] < ticks["n_workers"]).any():
         raise DataError(f"{time} or {worker} is null in a row with a {value}; drop such rows")
-    if on_polars:
-        # a time step with all workers of its job repeats none of them
-        present, doubtful = _not_of_all_workers(present.to_native(), ticks, by, time, worker)
+    if on_polars:  # time steps of a job with one number of workers and one sum have the same ones
+        each = _one_of_each(present, ticks, by, time)
+        is_repeated = not _repeats(each, by, time, worker).is_empty()
     else:
-        doubtful = (ticks["n_workers"] > ticks["known"]).any()
-    if doubtful:
-        key = (*by, time, worker)
-        rows = collect(present.group_by(*key).agg(nw.len().alias("rows")))
-        repeated = rows.filter(pl.col("rows") > 1).sort(key, nulls_last=True)
-        if not repeated.is_empty():
-            surplus = int((repeated["rows"] - 1).sum())
-            raise repeated_rows(repeated.row(0, named=True), surplus, key)
+        is_repeated = (ticks["n_workers"] > ticks["known"]).any()
+    if is_repeated:
+        repeats = _repeats(present, by, time, worker)
+        surplus = int((repeats["rows"] - 1).sum())
+        raise repeated_rows(repeats.row(0, named=True), surplus, (*by, time, worker))
     return ticks.drop("known", "n_named")
 
 
@@ -81,22 +78,20 @@ def _bits_of(worker: str) -> pl.Expr:
     return (pl.col(worker).hash(1) // 2**24).cast(pl.Int64).alias(_BITS)
 
 
-def _not_of_all_workers(
-    rows: pl.LazyFrame, ticks: pl.DataFrame, by: Sequence[str], time: str, worker: str
-) -> tuple[nw.LazyFrame[Any], bool]:
-    """Return the rows of time steps in which not each worker of the job has one; are there any."""
-    workers = rows.select(*by, worker).unique().with_columns(_bits_of(worker))
-    totals = [pl.len().cast(pl.Int64).alias(".n"), pl.col(_BITS).sum().alias(".bits")]
-    if by:
-        of_job = workers.group_by(by).agg(totals).collect(engine="streaming")
-        compared = ticks.join(of_job, on=list(by), how="left", nulls_equal=True)
-    else:
-        compared = ticks.join(workers.select(totals).collect(engine="streaming"), how="cross")
-    n, bits = (pl.col(name) for name in ("n_workers", "known"))
-    others = compared.filter(n.ne_missing(pl.col(".n")) | bits.ne_missing(pl.col(".bits")))
+def _one_of_each(
+    rows: nw.LazyFrame[Any], ticks: pl.DataFrame, by: Sequence[str], time: str
+) -> nw.LazyFrame[Any]:
+    """Return the rows of one time step of each job for each sum of the workers' bits."""
     key = [*by, time]
-    kept = rows.join(others.lazy().select(key), on=key, how="semi", nulls_equal=True)
-    return nw.from_native(kept), not others.is_empty()
+    steps = ticks.lazy().unique([*by, "n_workers", "known"]).select(key)
+    return nw.from_native(rows.to_native().join(steps, on=key, how="semi", nulls_equal=True))
+
+
+def _repeats(rows: nw.LazyFrame[Any], by: Sequence[str], time: str, worker: str) -> pl.DataFrame:
+    """Return the (by, time, worker) of several rows, and their number."""
+    key = (*by, time, worker)
+    counted = collect(rows.group_by(*key).agg(nw.len().alias("rows")))
+    return counted.filter(pl.col("rows") > 1).sort(key, nulls_last=True)
 
 
 def _refuse_infinite(ticks: pl.DataFrame, time: str) -> None:
