@@ -193,7 +193,6 @@ def fit_in_order(state: ScheduleState, order: Iterable[int], /) -> dict[int, int
     return changes
 
 
-_BLOCK: Final = 256
 _GONE: Final = 1 << 62
 """GPUs of a job that does not wait."""
 
@@ -234,7 +233,7 @@ class EasyBackfilling(SchedulingPolicy):
                 first = job
                 break
             free = self._start(state, job, free, changes)
-        if first < 0 or not free or window is None or window.smallest() > free:
+        if first < 0 or not free or window is None:
             return changes
         shadow, extra = self._reservation(state, jobs.gpus[first], free)
         while free:
@@ -266,53 +265,28 @@ class EasyBackfilling(SchedulingPolicy):
 
 
 class _Window:
-    """Waiting jobs in order of submission, searched by blocks of their smallest values."""
+    """GPUs and time limits of the waiting jobs in order of submission."""
 
     def __init__(self, state: ScheduleState) -> None:
-        self._jobs = state.jobs
-        n, blocks = len(state.jobs), len(state.jobs) // _BLOCK + 1
-        self._gpus, self._fewest = np.full(n, _GONE), np.full(blocks, _GONE)
-        self._limits, self._shortest = np.full(n, math.inf), np.full(blocks, math.inf)
-        self._waiting: dict[int, int] = {}
+        self._jobs, n = state.jobs, len(state.jobs)
+        self._gpus, self._limits = np.full(n, _GONE), np.full(n, math.inf)
+        self._end = 0
 
     def extend(self, arrived: Sequence[int]) -> None:
         for job in arrived:
-            gpus = self._jobs.gpus[job]
-            self._put(job, gpus, self._jobs.time_limit_s[job])
-            self._waiting[gpus] = self._waiting.get(gpus, 0) + 1
+            self._gpus[job], self._limits[job] = self._jobs.gpus[job], self._jobs.time_limit_s[job]
+            self._end = job + 1
 
     def remove(self, job: int) -> None:
-        gpus = self._jobs.gpus[job]
-        self._waiting[gpus] -= 1
-        if not self._waiting[gpus]:
-            del self._waiting[gpus]
-        self._put(job, _GONE, math.inf)
-
-    def _put(self, job: int, gpus: int, limit: float) -> None:
-        self._gpus[job], self._limits[job] = gpus, limit
-        block = job // _BLOCK
-        jobs = slice(block * _BLOCK, (block + 1) * _BLOCK)
-        self._fewest[block], self._shortest[block] = (
-            self._gpus[jobs].min(),
-            self._limits[jobs].min(),
-        )
-
-    def smallest(self) -> int:
-        """Return the fewest GPUs of a waiting job."""
-        return min(self._waiting, default=_GONE)
+        self._gpus[job] = _GONE
 
     def first_fit(self, first: int, free: int, seconds: float, extra: int) -> int:
         """Return the first waiting job after `first` that delays no reservation, or -1."""
-        after = first // _BLOCK
-        fewest, shortest = self._fewest[after:], self._shortest[after:]
-        may_fit = (fewest <= free) & ((shortest <= seconds) | (fewest <= extra))
-        for block in (np.flatnonzero(may_fit) + after).tolist():
-            begin, end = max(first + 1, block * _BLOCK), (block + 1) * _BLOCK
-            gpus, limits = self._gpus[begin:end], self._limits[begin:end]
-            fits = (gpus <= free) & ((limits <= seconds) | (gpus <= extra))
-            if fits.any():
-                return begin + int(fits.argmax())
-        return -1
+        jobs = slice(first + 1, self._end)
+        fits = (self._gpus[jobs] <= free) & (
+            (self._limits[jobs] <= seconds) | (self._gpus[jobs] <= extra)
+        )
+        return first + 1 + int(fits.argmax()) if fits.any() else -1
 
 
 class ConservativeBackfilling(SchedulingPolicy):
