@@ -321,21 +321,15 @@ class Cluster:
         self._placed = 0
         self._changed = np.zeros(len(nodes.gpus), dtype=np.int64)  # last placement by machine
         self._scores: dict[PlacementRequest, tuple[Floats, int]] = {}
-        self._lost: dict[PlacementRequest, int] = {}  # least memory of a job that fits nowhere
 
     def place(self, request: PlacementRequest, memory_mib: int) -> State | None:
         """Place a job; return its machine as it is then, or None if the job fits on none."""
-        lost = self._lost.get(request)
-        if lost is not None and memory_mib >= lost:  # jobs never leave
-            return None
         scores = self._scores_of(request)
         node = int(scores.argmax())
         if self._memory[node] < memory_mib:
             scores = np.where(self._memory >= memory_mib, scores, -np.inf)
             node = int(scores.argmax())
         if scores[node] == -np.inf:
-            if not (self.nodes.fits(request) & (self._memory >= memory_mib)).any():
-                self._lost[request] = memory_mib
             return None
         if scores[node] != scores[node]:
             raise DataError(f"{_SCORES}; it returned NaN")
