@@ -49,29 +49,6 @@ def _rows(store: Store, table: str, values: Mapping[str, Any]) -> pl.DataFrame:
     return store.trace(_TRACE).scan(table).filter(*conditions).collect()
 
 
-def zeus_seeds(store: Store, claim: Claim) -> Judgement:
-    """Count the runs of each batch size."""
-    runs = (
-        store.trace(_TRACE)
-        .scan("training_runs")
-        .group_by("dataset", "network", "batch_size")
-        .agg(runs=pl.col("run").n_unique().cast(pl.Int64))
-        .sort("runs", "dataset", "batch_size")
-        .collect()
-    )
-    fewer = runs.filter(pl.col("runs") < claim.values["runs"])
-    parts = ", ".join(
-        f"{dataset} {size} ({n})"
-        for dataset, size, n in fewer.select("dataset", "batch_size", "runs").rows()
-    )
-    return decide(
-        holds=fewer.is_empty(),
-        measured=f"{fewer.height} of {runs.height} batch sizes have fewer"
-        + (f": {parts}" if parts else ""),
-        evidence=fewer if parts else runs.head(1),
-    )
-
-
 def zeus_power_once(store: Store, _claim: Claim) -> Judgement:
     """Count the rows of each point."""
     point = ("gpu", "dataset", "network", "batch_size", "power_limit_w")
@@ -229,48 +206,6 @@ def front_point(store: Store, claim: Claim) -> Judgement:
     )
 
 
-def zeus_square_root(store: Store, _claim: Claim) -> Judgement:
-    """Compare learning rate over the square root of the batch size with its median."""
-    scaled = pl.col("learning_rate") / pl.col("batch_size").sqrt()
-    table = (
-        store.scan(_TRACE, "training_runs")
-        .filter(pl.col("optimizer").str.to_lowercase().is_in(["adam", "adamw"]))
-        .group_by("dataset")
-        .agg(
-            batch_sizes=pl.col("batch_size").n_unique(),
-            largest_deviation=(scaled / scaled.median() - 1).abs().max(),
-        )
-        .sort("dataset")
-        .collect()
-    )
-    largest = span(table["largest_deviation"])[1]
-    return decide(
-        holds=largest <= 0.015,
-        measured=f"within {100 * largest:.1f} % of the square root for {table.height} data sets",
-        evidence=table,
-    )
-
-
-def four_gpus(store: Store, claim: Claim) -> Judgement:
-    """Compute the geometric mean of the energy relative to the default, by GPU."""
-    sweep = store.trace(_TRACE).once(recurring_sweep).drop_nulls("energy_saved")
-    means = (
-        sweep.group_by("gpu")
-        .agg(
-            datasets=pl.col("dataset").n_unique(),
-            energy=(1 - pl.col("energy_saved")).log().mean().exp(),
-        )
-        .sort("gpu")
-    )
-    parts = [f"{gpu} {energy:.3f}" for gpu, _, energy in means.rows()]
-    return decide(
-        holds=means.height == claim.values["gpus"] and span(means["energy"])[1] < 1,
-        measured=f"geometric means of energy over that of the default: {', '.join(parts)}",
-        note="Simulated, of the last five recurrences.",
-        evidence=means,
-    )
-
-
 def _policies(trace: Trace) -> pl.DataFrame:
     """Return the regret of Zeus and of grid search, by data set and seed."""
     seeds, names = range(_POLICY_SEEDS), ("dataset", "seed", "regret_j", "cost_j", "cost_saved")
@@ -282,23 +217,6 @@ def _policies(trace: Trace) -> pl.DataFrame:
     ).select(names)
     both = zeus.join(grid, on=("dataset", "seed"), suffix="_grid")
     return both.drop_nulls().sort("dataset", "seed")
-
-
-def grid_suboptimal(store: Store, _claim: Claim) -> Judgement:
-    """Compare where grid search ends with the best saving of cost."""
-    result = store.trace(_TRACE).once(_policies)
-    costs = store.trace(_TRACE).once(savings)
-    best = costs.filter(gpu=_GPU, objective="cost", choice="both").select("dataset", "ratio")
-    ends = result.join(best, on="dataset").with_columns(ends_at=1 - pl.col("cost_saved_grid"))
-    worse = ends.filter(pl.col("ends_at") > 1.01 * pl.col("ratio"))
-    names = worse["dataset"].unique().sort().to_list()
-    return decide(
-        holds=bool(names),
-        measured=f"costs more than 1 % more than the best in {worse.height} of {ends.height} "
-        f"replications ({', '.join(names) or 'none'})",
-        note="Cost of the last five recurrences against the best expected cost.",
-        evidence=ends.select("dataset", "seed", "ends_at", "ratio"),
-    )
 
 
 def part_matters_most(store: Store, _claim: Claim) -> Judgement:
@@ -366,21 +284,6 @@ def tta_variation(store: Store, claim: Claim) -> Judgement:
         f"{100 * top['cv']:.1f} % ({top['dataset']}, batch size {top['batch_size']})",
         note="Time per epoch was measured once, so that only the epochs vary.",
         evidence=table.head(10),
-    )
-
-
-def ratio_rows(store: Store, claim: Claim) -> Judgement:
-    """Compare each row's ratio with its runtime over the mean of its data set."""
-    runtime = pl.col("end_s") - pl.col("start_s")
-    rows = store.scan(*claim.tables[0]).with_columns(
-        expected=runtime / runtime.mean().over("dataset")
-    )
-    close = pl.col("expected").is_close(pl.col("runtime_ratio"), rel_tol=1e-6)
-    n, equal = rows.select(pl.len(), equal=close.sum()).collect().row(0)
-    return decide(
-        holds=n == equal,
-        measured=f"{equal:,} of {n:,} rows",
-        evidence=rows.filter(~close).head(5).collect(),
     )
 
 
