@@ -153,7 +153,7 @@ def test_pods_become_jobs(write: Write, tmp_path: Path, indent: int | None) -> N
     jobs, entry = read(write("pods.json", text) / "pods.json", tmp_path / "store")
     assert (entry.rows_read, entry.rows_kept, entry.rows_not_applicable) == (6, 4, 1)
     assert entry.rejected == {"malformed": 1, "no_object": 1}
-    assert jobs["status"].to_list() == ["failed", "failed", "cancelled", "pending"]
+    assert jobs["status"].to_list() == ["failed", "cancelled", "cancelled", "pending"]
     assert jobs["end_reason"].to_list() == ["OOMKilled", "Evicted", "Preempting", None]
     first = jobs.row(0, named=True)
     expected = {

@@ -33,6 +33,12 @@ def ended(start: int, end: int, code: int = 0) -> dict[str, Any]:
     }
 
 
+def disrupted(reason: str) -> dict[str, Any]:
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
+    state = {"phase": "Failed", "conditions": [condition]}
+    return {"status": {**state, "containerStatuses": [{"state": ended(3, 7, 137)}]}}
+
+
 Case = tuple[dict[str, Any], dict[str, Any]]
 PODS: list[Case] = [
     ({"spec": limits(**{"nvidia.com/mig-4g.24gb": "1"})}, {"gpus": 1, "gpu_type": "4g.24gb"}),
@@ -168,6 +174,25 @@ PODS: list[Case] = [
     ),
     ({"status": {"phase": "Failed", "reason": "Preempted"}}, {"status": "cancelled"}),
     ({"status": {"phase": "Running", "reason": "Preempting"}}, {"status": "running"}),
+    (
+        {"status": {"phase": "Failed", "reason": "Evicted", "message": "The node was low on ..."}},
+        {"status": "cancelled", "end_reason": "Evicted"},
+    ),
+    (
+        {"status": {"phase": "Failed", "reason": "Evicted", "message": "... exceeds the limit"}},
+        {"status": "failed", "end_reason": "Evicted"},
+    ),
+    (disrupted("PreemptionByScheduler"), {"status": "cancelled", "exit_code": "137"}),
+    (disrupted("EvictionByEvictionAPI"), {"status": "cancelled"}),
+    (
+        disrupted("DeletionByTaintManager"),
+        {"status": "failed", "end_reason": "DeletionByTaintManager"},
+    ),
+    (
+        {"status": {"phase": "Failed", "reason": "Terminated", "message": "... node shutdown."}},
+        {"status": "failed", "end_reason": "NodeShutdown"},
+    ),
+    ({"status": {"phase": "Failed", "reason": "NodeLost"}}, {"status": "failed"}),
 ]
 JOBS: list[Case] = [
     ({"spec": {"template": {"spec": limits(cpu="2")}}}, {"cpus": 2, "status": "pending"}),

@@ -92,9 +92,9 @@ def with_failure(
 END_CLASS: Final = "end_class"
 """Name of the column."""
 _REASONS: Final = {
-    "machine": "node_?fail|boot_?fail|node_?lost|node_?shutdown",
+    "machine": "(node|boot)_?fail|node_?(lost|shutdown)|deletionby|unexpectedadmission",
     "user limit": "time_?out|time_?limit|deadline|out[ _-]?of[ _-]?me|oom|mem(ory)?_?limit",
-    "scheduler": "preempt|requeue|revoked|evicted",
+    "scheduler": "preempt|requeue|revoked|evict(ed|ion)",
 }
 """Beginnings of end reasons by class, as a regular expression without regard to case."""
 DECISIVE: Final = f"(?i)^({'|'.join(_REASONS.values())}|time|requeued)"

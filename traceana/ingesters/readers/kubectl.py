@@ -36,6 +36,8 @@ _SUFFIX: Final = re.compile(
 )
 """What Kubernetes appends to names: a CronJob's time, a ReplicaSet's hash, an index, characters."""
 _TIMESTAMP: Final = re.compile(r"-\d{8,}$")  # a CronJob appends the time to its jobs' names
+_OF_OTHERS: Final = re.compile("(?i)preempt|evict")
+"""Reasons of a failed pod that the scheduler or its node removed."""
 _ENDS: Final = {"Complete": "Succeeded", "Failed": "Failed"}
 """States of jobs by the condition that they reached."""
 
@@ -164,20 +166,34 @@ def _course(status: dict[str, Any]) -> dict[str, Any]:
     cause: dict[str, Any] = max(
         ended, key=lambda end: str(end.get("exitCode", 0)) != "0", default={}
     )
-    reason = (status.get("reason") or cause.get("reason")) if over else None
+    state, reason = _cause(status, cause) if over else (phase, None)
     begun = [run for state in (*states, *past) for run in state.values()]
     begin = min(_stated(begun, "startedAt"), default=status.get("startTime"))
     finished = _stated(ended, "finishedAt")
     finished = finished or _stated(status.get("conditions"), "lastTransitionTime")
     end = max(finished, default=None) if over else None
     return {
-        "state": reason if str(reason).startswith("Preempt") else phase,
+        "state": state,
         "reason": reason,
         "exit_code": cause.get("exitCode"),
         "started": begin,
         "finished": end,
         "runtime_s": _seconds(begin, end),
     }
+
+
+def _cause(status: dict[str, Any], end: dict[str, Any]) -> tuple[str, str | None]:
+    """Return the state and reason of a pod that is over; `end` is the end of its container."""
+    reason = status.get("reason") or end.get("reason")
+    for state in () if "reason" in status else status.get("conditions") or ():
+        if (state.get("type"), state.get("status")) == ("DisruptionTarget", "True"):
+            reason = state.get("reason")
+    if reason in ("Terminated", "Shutdown"):
+        reason = "NodeShutdown"  # a kubelet's only use of these words
+    is_own = status["phase"] != "Failed" or "limit" in str(status.get("message"))
+    if reason and not is_own and _OF_OTHERS.match(str(reason)):
+        return reason, reason
+    return status["phase"], reason
 
 
 def _object(item: dict[str, Any], *path: str) -> dict[str, Any]:
