@@ -66,6 +66,28 @@ def test_further_costly_findings_of_a_section_fill_the_room() -> None:
     assert [one.text for one in main_results(part)] == [str(idle), str(user)]
 
 
+def test_what_costs_more_hours_comes_first_however_few_jobs_it_concerns() -> None:
+    idle = Finding("The GPUs are idle.", heading="Idle", cost_gpu_h=250_000)
+    failed = Finding("Failed.", heading="Failed", cost_gpu_h=1333, cost_jobs=1286)
+    limits = Finding("Limits.", heading="Limits", cost_gpu_h=1681, cost_jobs=273)
+    memory = Finding("Memory.", heading="Memory", cost_jobs=2000)
+    other = Finding("Node.", heading="Node", cost_gpu_h=1500, cost_jobs=300)
+    part = [Built(SECTION, Content((failed, limits))), *built(idle, memory, other)]
+    assert [one.text for one in main_results(part)] == [
+        "The GPUs are idle.",
+        "Memory.",
+        "Limits.",
+        "Node.",
+        "Failed.",
+    ]
+    kept = [Finding(one, alert=one, **_costs(one)) for one in (failed, other, limits)]
+    assert [one.text for one in alerts(built(*kept))] == ["Limits.", "Node.", "Failed."]
+
+
+def _costs(finding: Finding) -> dict[str, float]:
+    return {"cost_gpu_h": finding.cost_gpu_h, "cost_jobs": finding.cost_jobs}
+
+
 def test_a_sentence_goes_on_after_its_heading() -> None:
     heading = "Job AR takes twice as long"
     assert _without(f"{heading} as ideal.", heading) == " as ideal."

@@ -121,10 +121,12 @@ class Ranked:
     score: float
     heading: str = ""
     machine: str = ""
+    hours: float = 0.0
+    """GPU-hours, less for an estimate."""
 
 
 def main_results(built: list[Built], facts: Sequence[TraceFacts] = (), /) -> list[Ranked]:
-    """Return the main results: by cost and certainty, then the first of each other part."""
+    """Return the main results, the most costly first: one of each section, then further ones."""
     stated = _NUMBER.findall(str(facts[0][1])) if len(facts) == 1 else []
     scored = _ranked(built, lambda finding: "" if finding.alert else _short(finding))
     scored = [result for result in scored if result.score >= _LEAST_COST]
@@ -137,7 +139,8 @@ def main_results(built: list[Built], facts: Sequence[TraceFacts] = (), /) -> lis
         results = [] if led else [result for part in sections for result in _first(part, {*stated})]
         chosen += results[:1]
         further += results[1:]
-    return (chosen + others + (further if len(chosen) < _FEW_RESULTS else []))[:_MAX_RESULTS]
+    room = further if len(chosen) < _FEW_RESULTS else []
+    return sorted((chosen + others + room)[:_MAX_RESULTS], key=lambda result: -result.score)
 
 
 def _first(part: Built, stated: set[str]) -> list[Ranked]:
@@ -194,10 +197,14 @@ def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
             max(of.cost_gpu_h / hours, of.cost_jobs / jobs / 2) * _WEIGHTS[of.certainty],
             of.heading,
             of.machine,
+            of.cost_gpu_h * _WEIGHTS[of.certainty],
         )
         for part, of in findings
     ]
-    return sorted((of for of in scored if of.score > 0), key=lambda of: -of.score)
+    scored = sorted((ranked for ranked in scored if ranked.score > 0), key=lambda ranked: -ranked.score)
+    # those with hours follow each other by hours, however many jobs they concern
+    by_hours = iter(sorted(scored, key=lambda ranked: -ranked.hours))
+    return [replace(next(by_hours), score=ranked.score) if ranked.hours else ranked for ranked in scored]
 
 
 def shorten_lead(content: Content, /) -> Content:
