@@ -80,12 +80,11 @@ def test_what_costs_more_hours_comes_first_however_few_jobs_it_concerns() -> Non
         "Node.",
         "Failed.",
     ]
-    kept = [Finding(one, alert=one, **_costs(one)) for one in (failed, other, limits)]
+    kept = [
+        Finding(one, alert=one, cost_gpu_h=one.cost_gpu_h, cost_jobs=one.cost_jobs)
+        for one in (failed, other, limits)
+    ]
     assert [one.text for one in alerts(built(*kept))] == ["Limits.", "Node.", "Failed."]
-
-
-def _costs(finding: Finding) -> dict[str, float]:
-    return {"cost_gpu_h": finding.cost_gpu_h, "cost_jobs": finding.cost_jobs}
 
 
 def test_a_sentence_goes_on_after_its_heading() -> None:

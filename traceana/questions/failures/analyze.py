@@ -193,6 +193,32 @@ def _standardized(
     return None
 
 
+def rates_at_equal(
+    trace: Trace, by: str, pair: tuple[object, object], limits: bool, /
+) -> tuple[str, float, float] | None:
+    """Return what is held equal, such as size and user, and the failure rates of two groups at it.
+
+    Of completed and failed rows, without jobs on :func:`bad_nodes`. Without `limits`, jobs that
+    reached a limit of their request count as completed.
+    """
+    cohort = trace.once(outcome_cohort)
+    rows = _off_bad_nodes(trace, cohort.rows).filter(pl.col(by).is_in([*pair]))
+    found = _standardized(cohort, rows if limits else _without_limits(rows), by)
+    if found is None:
+        return None
+    rates = dict(found[1].select(by, "standardized").drop_nulls().iter_rows())
+    return (found[0], *(rates[one] for one in pair)) if {*pair} <= rates.keys() else None
+
+
+def _without_limits(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows with those that reached a limit as completed."""
+    status = pl.col("status").cast(pl.String)
+    reached = (pl.col(END_CLASS) == "user limit") & (status == "failed")
+    return with_end_class(rows).with_columns(
+        status=pl.when(reached).then(pl.lit("completed")).otherwise(status)
+    )
+
+
 def _tests(cohort: Cohort, outcomes: Outcomes, by: str, notes: list[str]) -> list[dict[str, Any]]:
     """Return the tests by one column: of failure, and of the runtime of each status."""
     tests: list[dict[str, Any]] = []
@@ -250,11 +276,7 @@ def fit_failure_model(
     cohort = trace.once(outcome_cohort) if failure is None else form_cohort(trace)
     rows = _off_bad_nodes(trace, cohort.rows)
     if not limits:
-        status = pl.col("status").cast(pl.String)
-        reached = (pl.col(END_CLASS) == "user limit") & (status == "failed")
-        rows = with_end_class(rows).with_columns(
-            status=pl.when(reached).then(pl.lit("completed")).otherwise(status)
-        )
+        rows = _without_limits(rows)
     if failure is None and not cohort.fails:
         return None, f"No model of failure: none of the {cohort.noun} has status failed."
     if rows.height > MODEL_ROWS:

@@ -32,7 +32,7 @@ from traceana.questions.failures.hazard_by_runtime import (
     hazard_by_runtime,
     time_limit_ends,
 )
-from traceana.questions.failures.section_model import incidence_of
+from traceana.questions.failures.section_model import incidence_of, of_equal_users
 from traceana.questions.failures.tables import Goodput, HazardByRuntime, TimeLimitEnds
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
@@ -210,19 +210,26 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
     if equal:  # in the same sentence, which may be all that is read
         same, heading = _of_equal_size(equal, 0.0 if low < 0 < high else difference)
         finding, compared = finding + same, compared + heading
-    finding += f". {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."
-    ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
-    if ended.null_count() > MOST_UNTIMED * ended.len():
-        finding += (
-            f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed "
-            f"{cohort.noun} have no runtime and are excluded."
-        )
-    return (Finding(finding, heading=compared, is_null=low < 0 < high),)
+    same, explained = of_equal_users(cohort, pair)
+    compared += explained * (low * high > 0)
+    finding += f"{same}. {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."
+    finding += _untimed(cohort)
+    return (Finding(finding, heading=compared, is_null=bool(explained) or low < 0 < high),)
 
 
 def _without_nodes(cohort: Cohort) -> str:
     bad = len(cohort.trace.once(bad_nodes))
     return f"without the jobs on {plural(bad, 'node')} of many failures, " if bad else ""
+
+
+def _untimed(cohort: Cohort) -> str:
+    ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
+    if ended.null_count() <= MOST_UNTIMED * ended.len():
+        return ""
+    return (
+        f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed {cohort.noun} "
+        "have no runtime and are excluded."
+    )
 
 
 def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tuple[str, str]:

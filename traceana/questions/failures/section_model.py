@@ -17,6 +17,7 @@ from traceana.questions.failures.analyze import (
     Outcomes,
     bad_nodes,
     fit_failure_model,
+    rates_at_equal,
 )
 from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.model import COLLINEAR, REVERSED
@@ -151,6 +152,17 @@ def _standardized(outcomes: Outcomes, crude: pl.DataFrame) -> str:
     covered = table["fraction_covered"][0]
     of_all = f" ({share(covered)} of the rows)" * (covered < _NEARLY_ALL)
     return f" With the same composition of {held}{of_all}: {listed(parts)}." * (len(parts) > 1)
+
+
+def of_equal_users(cohort: Cohort, pair: tuple[object, object], /) -> tuple[str, str]:
+    """State the failure rates at equal users, and the end of the heading if these are alike."""
+    found = cohort.trace.once(rates_at_equal, cohort.by, pair, True)
+    if found is None or "user" not in found[0]:
+        return "", ""
+    held, *rates = found
+    text = f"; with the same composition of {held} the failure rates are "
+    alike = max(rates) < _NOTICED * min(rates)
+    return f"{text}{listed(map(share, rates))}", ", but alike with the same users" * alike
 
 
 def _ratio_of_rates(rates: pl.DataFrame, by: str, cohort: Cohort) -> str:
@@ -344,7 +356,8 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     features = tested["feature"].unique(maintain_order=True).to_list()
     none, no_effect = _NONE_CLEAR if features else (_UNTESTED, _UNTESTED)
     text, *more = [
-        f"{_ratio_of(row, features, cohort.noun)}." for row in clear.iter_rows(named=True)
+        f"{_ratio_of(row, features, cohort.noun)}{_equally(row, cohort)[0]}."
+        for row in clear.iter_rows(named=True)
     ] or [f"{none}."]
     opposite = clear.filter(pl.col("note") == REVERSED)
     reversed_ = [
@@ -391,6 +404,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     else:
         row = clear.row(0, named=True)
         heading = f"{_name(row)}: the odds of failure are {_times(row['odds_ratio'])} as high"
+        heading += _equally(row, cohort)[1]
     lead = Finding(
         first,
         heading=heading,
@@ -412,6 +426,13 @@ _OTHERS: Final = {
     "left_out": "left out, determined by other features",
     "apart": "not comparable, no common support",
 }
+
+
+def _equally(row: dict[str, Any], cohort: Cohort) -> tuple[str, str]:
+    """Return what :func:`of_equal_users` states of two groups of the cohort, if a term has them."""
+    if cohort.by is None or row["feature"] != key_heading(cohort.by):
+        return "", ""
+    return of_equal_users(cohort, (row["level"], row["reference"]))
 
 
 def _listed(**others: pl.DataFrame) -> str:

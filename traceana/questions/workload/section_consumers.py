@@ -12,7 +12,11 @@ from traceana.cohorts.ends import END_CLASS
 from traceana.page.blocks import Block, Content, Heading, Table, Text, captioned, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import bad_nodes, fit_failure_model
+from traceana.questions.failures.analyze import (
+    bad_nodes,
+    fit_failure_model,
+    rates_at_equal,
+)
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import (
     CONSUMER_NEEDS,
@@ -62,7 +66,6 @@ _LONGER: Final = 1.2
 _ALPHA: Final = 0.05
 _ALARMING: Final = 0.01
 """Adjusted p below which a GPU type that fails more often is an alert, as a node is."""
-_SAME_SIGN: Final = "has the same sign"
 _HIGHER: Final = 1.1
 """Ratio of failure rates from which a GPU type is named."""
 
@@ -406,7 +409,7 @@ def _pending(trace: Trace) -> Iterator[Finding]:
 
 
 def _failing_type(consumers: Consumers, trace: Trace) -> Finding | None:
-    """State the GPU type whose jobs fail more often by themselves; an alert if certain."""
+    """State the GPU type whose jobs surely fail more often, also at equal users and sizes."""
     types = consumers.groups.get("gpu_type")
     if types is None:
         return None
@@ -422,7 +425,10 @@ def _failing_type(consumers: Consumers, trace: Trace) -> Finding | None:
     excess = high["own_failure_rate"] - low["own_failure_rate"]
     if excess < (_HIGHER - 1) * low["own_failure_rate"] or not excess:
         return None
-    others, p = _odds_of_types(trace, high["gpu_type"], low["gpu_type"])
+    at_equal = _types_at_equal(trace, high["gpu_type"], low["gpu_type"])
+    if at_equal is None:
+        return None
+    equally, p = at_equal
     times = ""
     if low["own_failure_rate"]:
         times = f" {three_digits(high['own_failure_rate'] / low['own_failure_rate'])} times"
@@ -433,40 +439,46 @@ def _failing_type(consumers: Consumers, trace: Trace) -> Finding | None:
         f"({share(high['own_failure_rate'])} and {share(low['own_failure_rate'])}{without})"
     )
     n = f"n = {high['ended']:,} and {low['ended']:,} completed and failed jobs"
-    certain = _SAME_SIGN in others
     return Finding(
-        f"{text.removesuffix(')')}; {n}).{others}",
+        f"{text.removesuffix(')')}; {n}).{equally}",
         effect=excess,
         n=high["ended"],
         cost_jobs=excess * high["ended"],
-        certainty="estimated" if certain else "cannot tell",
-        alert=text if certain and p < _ALARMING else "",
+        certainty="estimated",
+        alert=text if p < _ALARMING else "",
         heading=text.partition(" (")[0],
     )
 
 
-def _odds_of_types(trace: Trace, high: str, low: str) -> tuple[str, float]:
-    """State the odds ratio of two types at equal features, if the model has one; with its p."""
+def _types_at_equal(trace: Trace, high: str, low: str) -> tuple[str, float] | None:
+    """State the rates and the odds ratio of two types at equal users and requests, with its p.
+
+    None if the ratio is not surely above 1, or if other users or sizes explain the difference.
+    """
+    equally = ""
+    if (at_equal := trace.once(rates_at_equal, "gpu_type", (high, low), False)) is not None:
+        held, rate, other = at_equal
+        if rate < _HIGHER * other:
+            return None
+        equally = f" With the same composition of {held}: {share(rate)} and {share(other)}."
     model, _ = trace.once(fit_failure_model, None, False)
     if model is None:
-        return "", 1.0
+        return None
     pair = pl.col("level").is_in([high, low]) & pl.col("reference").is_in([high, low])
     rows = model.odds_ratios.filter(pair, feature=key_heading("gpu_type"))
     rows = rows.drop_nulls(["pvalue_adjusted", "ci_low"])
     if rows.is_empty():
-        return "", 1.0
+        return None
     row = rows.row(0, named=True)
     ends = [row[name] for name in ("odds_ratio", "ci_low", "ci_high")]
     ratio, *ends = ends if row["level"] == high else [1 / ends[at] for at in (0, 2, 1)]
-    if row["pvalue_adjusted"] >= _ALPHA:
-        way = "is not significant"
-    else:
-        way = _SAME_SIGN if ratio > 1 else "has the opposite sign (Simpson's paradox)"
-    odds = f"odds ratio {three_digits(ratio)}, 95 % CI {' to '.join(map(three_digits, ends))}"
+    if row["pvalue_adjusted"] >= _ALPHA or ratio <= 1:
+        return None
     bad = trace.once(bad_nodes)
     without = f" and without the jobs on {plural(len(bad), 'bad node')}" if bad else ""
-    text = f" With equal requested resources{without} the difference {way} ({odds})."
-    return text, float(row["pvalue_adjusted"])
+    equally += f" With equal requested resources{without} the odds ratio is {three_digits(ratio)}"
+    equally += f" (95 % CI {' to '.join(map(three_digits, ends))})."
+    return equally, float(row["pvalue_adjusted"])
 
 
 def _slow_queue(consumers: Consumers) -> Finding | None:
