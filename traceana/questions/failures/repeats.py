@@ -1,0 +1,127 @@
+"""Jobs that fail again and again, and users or names whose failures are crashes at start."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+import narwhals.stable.v2 as nw
+import polars as pl
+
+from traceana.cohorts.ends import END_CLASS, OUTCOMES, with_end_class, without_numbers
+from traceana.store import Trace
+from traceana.store.frames import collect
+
+AGAIN_S: Final = 3600.0
+"""Longest time from a failure to the submission of the next try."""
+FIRST_S: Final = 60.0
+"""Runtime below which a failure is a crash at start."""
+_CHANCE: Final = 0.01
+_FEWEST: Final = 20
+_MOSTLY: Final = 0.5
+_MANY: Final = 0.05
+_TIMES: Final = 2
+"""Crashes of a named group: so many, this fraction of its failures and that of all failures, and
+so many times the fraction of its completed jobs that end as early."""
+
+
+class Repeats(NamedTuple):
+    """Series of failures by user and job name, crashes at start by user or name, all failures."""
+
+    series: pl.DataFrame
+    crashes: pl.DataFrame
+    failures: int
+    tries: int
+    unit: str
+    """GPU, or CPU where no job has GPUs."""
+    hours: float
+
+
+def fewest_tries(jobs: int, /) -> int:
+    """Return the length from which a series of failures is rare by chance.
+
+    In a log of n jobs of which half fail, and half are submitted soon after the end of the one
+    before, n / 2 * 4^(1 - k) series have k failures: at most 0.01.
+    """
+    return 1 + math.ceil(math.log(max(jobs, 1) / 2 / _CHANCE, 4))
+
+
+def find_repeats(trace: Trace, /) -> Repeats:
+    """Find jobs that failed again and again, and groups whose failures are crashes at start.
+
+    Time limits and faults of machines are no failures of a job here: it goes on after them.
+    """
+    stated = {*trace.manifest.tables["jobs"].columns}
+    users = [nw.col(name).cast(nw.String) for name in ("user", "account") if name in stated]
+    runtime, status = nw.col("runtime_s"), nw.col("status").cast(nw.String)
+    reason = nw.col("end_reason").cast(nw.String) if "end_reason" in stated else status
+    limit = reason.str.contains("(?i)^(time|deadline)").fill_null(value=False)
+    by_machine = nw.col(END_CLASS).is_in(["machine"]).fill_null(value=False)
+    name = nw.col("job_name").cast(nw.String) if "job_name" in stated else nw.lit(None, nw.String)
+    jobs = nw.from_native(with_end_class(trace.rows("jobs").to_native()))
+    rows = collect(
+        jobs.filter(status.is_in([*OUTCOMES["success"], *OUTCOMES["failure"]])).select(
+            *("submit_s", "end_s", "runtime_s"),
+            user=nw.coalesce(*users) if users else nw.lit(None, nw.String),
+            job_name=name,
+            failed=(failed := status.is_in([*OUTCOMES["failure"]])),
+            own=failed & ~limit & ~by_machine,
+            **{
+                unit: (nw.col(column) if column in stated else 0) * runtime / 3600
+                for unit, column in (("GPU", "gpus"), ("CPU", "cpus"))
+            },
+        )
+    )
+    unit = "GPU" if rows["GPU"].sum() else "CPU"
+    rows = rows.rename({unit: "hours"})
+    rows = rows.with_columns(job_name=without_numbers(pl.col("job_name"))[0])
+    failures, tries = int(rows["failed"].sum()), fewest_tries(rows.height)
+    crashes = [_crashes(rows, name, failures) for name in ("user", "job_name")]
+    hours = float(rows["hours"].sum() or 0)
+    return Repeats(_series(rows, tries), pl.concat(crashes), failures, tries, unit, hours)
+
+
+def _series(rows: pl.DataFrame, tries: int) -> pl.DataFrame:
+    """Return jobs by user and name whose failures followed each other, the most costly first."""
+    keys = ["user", "job_name"]
+    rows = rows.drop_nulls(["job_name", "submit_s"]).sort("submit_s", maintain_order=True)
+    gap = pl.col("submit_s") - pl.col("end_s").shift().over(keys)
+    goes_on = pl.col("own").shift().over(keys) & gap.is_between(0, AGAIN_S)
+    rows = rows.with_columns(place=(~goes_on.fill_null(value=False)).cum_sum().over(keys))
+    return (
+        rows.filter("own")
+        .filter(pl.len().over(*keys, "place") >= tries)
+        .group_by(keys)
+        .agg(
+            pl.col("hours").sum(),
+            pl.col("runtime_s").median(),
+            failures=pl.len(),
+            first_s=pl.col("submit_s").min(),
+            last_s=pl.col("end_s").max(),
+        )
+        .sort("hours", "failures", "first_s", descending=[True, True, False])
+    )
+
+
+def _crashes(rows: pl.DataFrame, by: str, failures: int) -> pl.DataFrame:
+    """Return the groups most of whose failures, and many of all, are crashes at start."""
+    early, crashed = pl.col("runtime_s") < FIRST_S, pl.col("own") & (pl.col("runtime_s") < FIRST_S)
+    completed = early.filter(~pl.col("failed"))
+    return (
+        rows.drop_nulls([by, "runtime_s"])
+        .group_by(pl.lit(by).alias("by"), pl.col(by).alias("group"))
+        .agg(
+            pl.col("hours").filter(crashed).sum(),
+            crashes=crashed.sum(),
+            own=pl.col("own").sum(),
+            ended=pl.len(),
+            usual=completed.mean().fill_null(0.0),
+            job_name_most=pl.col("job_name").filter(crashed).drop_nulls().mode().sort().first(),
+        )
+        .filter(
+            pl.col("crashes") >= max(_FEWEST, _MANY * failures),
+            pl.col("crashes") >= _MOSTLY * pl.col("own"),
+            pl.col("crashes") > _TIMES * pl.col("usual") * pl.col("ended"),
+        )
+        .sort("crashes", "group", descending=[True, False])
+    )

@@ -1,0 +1,116 @@
+"""Section on jobs that fail again and again, and on crashes at start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from traceana.page.blocks import Content, Text
+from traceana.page.finding import Finding
+from traceana.page.section import Section
+from traceana.questions.failures.repeats import AGAIN_S, FIRST_S, Repeats, find_repeats
+from traceana.store import Trace, distinct_traces
+from traceana.tables.formatting import duration, hours_text, share
+
+_NAMED: Final = 3
+_NEGLIGIBLE: Final = 0.05
+"""Fraction of all failures, or hours, below which it is no main result."""
+_COSTLY: Final = 0.1
+"""Fraction of all hours from which it is an alert."""
+_DEFINITIONS: Final = (
+    "Again and again: failures of one user and job name (without the number that it ends in), "
+    f"each submitted within {duration(AGAIN_S)} after the failure before. "
+    "Crash at start: a failure within the first "
+    f"{duration(FIRST_S)} of runtime; a user or a name is stated if most of its failures, and at "
+    "least 5 % of all, are crashes. Time limits and faults of machines do not count."
+)
+
+
+def build(traces: Sequence[Trace]) -> Content:
+    """State jobs that fail again and again, and crashes at start; nothing without them."""
+    findings: list[Finding] = []
+    tries = []
+    for trace in distinct_traces(traces):
+        found = trace.once(find_repeats)
+        stated = [*_series(found, trace), *_crashes(found)]
+        findings += [finding.of(trace.label) for finding in stated]
+        tries += [found.tries] if stated else []
+    if not findings:
+        return Content()
+    text = f"{_DEFINITIONS} A series has at least {min(tries)} failures: with that, at most 0.01 "
+    text += "are expected by chance if half of the jobs fail and half follow an end so soon."
+    return Content(tuple(findings), (Text(text),))
+
+
+def _series(found: Repeats, trace: Trace) -> Iterator[Finding]:
+    for row in found.series.head(_NAMED).rows(named=True):
+        job = f"job {row['job_name']}{_of(row['user'])}"
+        heading = f"{job} failed again and again, {row['failures']:,} times"
+        yield _finding(
+            found,
+            row,
+            row["failures"],
+            f"{heading} ({_when(row, trace)}median runtime {duration(row['runtime_s'])})",
+            heading,
+        )
+
+
+def _crashes(found: Repeats) -> Iterator[Finding]:
+    named: list[str] = []
+    repeated = {row["user"]: row["failures"] for row in found.series.rows(named=True)}
+    for row in found.crashes.rows(named=True):
+        group, most = row["group"], row["job_name_most"]
+        if group in named:
+            continue
+        named += [most] if row["by"] == "user" else []
+        if 2 * repeated.get(group, 0) >= row["crashes"]:
+            continue  # the series has them
+        what = f"of user {group}" if row["by"] == "user" else f"named {group}"
+        heading = f"{row['crashes']:,} jobs {what} failed in their first minute"
+        text = (
+            f"{heading}, {share(row['crashes'] / row['ended'])} of their completed and failed jobs"
+        )
+        yield _finding(found, row, row["crashes"], text, heading)
+
+
+def _finding(found: Repeats, row: dict[str, Any], n: int, text: str, heading: str) -> Finding:
+    """Return a finding with its part of all failures and its cost."""
+    hours = row["hours"] or 0.0
+    part = hours / found.hours if found.hours else 0.0
+    cost = f" and {hours_text(hours)} {found.unit}-hours" * bool(hours)
+    of_all = f"{share(n / found.failures)} of all failures{cost}"
+    return Finding(
+        f"{text}: {of_all}.",
+        effect=n / found.failures,
+        n=n,
+        cost_gpu_h=hours * (found.unit == "GPU"),
+        cost_jobs=n,
+        alert=f"{heading}: {of_all}" if part >= _COSTLY else "",
+        heading=heading,
+        is_null=max(part, n / found.failures) < _NEGLIGIBLE,
+    )
+
+
+def _of(user: str | None) -> str:
+    return "" if user is None else f" of user {user}"
+
+
+def _when(row: dict[str, Any], trace: Trace) -> str:
+    lasted = duration(row["last_s"] - row["first_s"])
+    if not trace.manifest.absolute_times:
+        return f"within {lasted}, "
+    zone = ZoneInfo(trace.manifest.timezone) if trace.manifest.timezone else UTC
+    return f"within {lasted} from {datetime.fromtimestamp(row['first_s'], zone):%Y-%m-%d %H:%M}, "
+
+
+SECTION: Final = Section(
+    "repeats",
+    "Repeated failures and crashes at start",
+    66,
+    build,
+    needs=({"jobs": ("status", "submit_s", "end_s", "runtime_s")},),
+    part="Failures",
+    question="Which jobs fail again and again, and whose jobs crash at start?",
+)
