@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from traceana import open_store
 from traceana.ingesters.ingestion import store_frames
-from traceana.opening import open_store
 from traceana.page.blocks import Content
 from traceana.page.finding import Finding
 from traceana.questions.failures import section_repeats

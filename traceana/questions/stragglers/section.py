@@ -25,9 +25,17 @@ from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.detect import UNCLEAR, detect_stragglers
+from traceana.questions.stragglers.phases import slow_phases
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.store import Trace
-from traceana.tables.formatting import listed, plural, share, three_digits, three_digits_range
+from traceana.tables.formatting import (
+    duration,
+    listed,
+    plural,
+    share,
+    three_digits,
+    three_digits_range,
+)
 
 _MAX_DRAWN: Final = 2
 _NAMED: Final = 3
@@ -69,7 +77,8 @@ def build(traces: Sequence[Trace]) -> Content:
     of_each = []
     for trace, rows in weighted.items():
         levels = results[trace].levels
-        of_trace = _findings(trace, rows, levels) + _slow_groups(trace, levels) + _ended(levels)
+        of_trace = _findings(trace, rows, results[trace]) + _slow_phases(trace)
+        of_trace += _slow_groups(trace, levels) + _ended(levels)
         of_each.append([finding.of(trace.label) for finding in of_trace])
     # the first of each trace before the second ones
     findings = [finding for same in zip_longest(*of_each) for finding in same if finding]
@@ -217,12 +226,13 @@ def _unknown(jobs: pl.DataFrame) -> str:
     return f"Cannot tell for {listed(parts)}." if parts else ""
 
 
-def _findings(trace: Trace, jobs: pl.DataFrame, levels: pl.DataFrame) -> list[Finding]:
+def _findings(trace: Trace, jobs: pl.DataFrame, result: StragglerResult) -> list[Finding]:
     """Return how many jobs have stragglers, what the costliest job loses, and to which kind."""
+    hosts = _hosts(trace)
     selection = trace.manifest.selection
     analyzed = jobs.drop_nulls("n_episodes")
     text = _unknown(jobs)
-    slowest, alert, saved = _costliest(levels)
+    slowest, alert, saved = _costliest(result.levels, hosts)
     if not analyzed.is_empty():
         hit = analyzed.filter(pl.col("n_episodes") > 0).height
         slow = analyzed.filter(pl.col("n_slow_workers") > 0).height
@@ -234,11 +244,12 @@ def _findings(trace: Trace, jobs: pl.DataFrame, levels: pl.DataFrame) -> list[Fi
         )
         if analyzed.height == 1:
             shown = analyzed.select("job_id", "n_episodes", "n_slow_workers")
-            job, episodes, workers = shown.row(0)
-            counted = ((episodes, "straggler episode"), (workers, "persistent straggler"))
+            job, episodes, slow = shown.row(0)
+            counted = ((episodes, "straggler episode"), (slow, "persistent straggler"))
             counts = f"{job} had " + " and ".join(
                 plural(number, what) if number else f"no {what}" for number, what in counted
             )
+            counts += _where(result.episodes, hosts, workers.clock(trace))
         text = f"{counts}.{selection} {text}".rstrip()
         text = f"{text} {slowest}".rstrip()
     findings = [Finding(text, alert=alert, cost_jobs=saved)]
@@ -271,19 +282,83 @@ def _longer(job: dict[str, Any], word: str = " longer") -> str:
     return f"{share(job['slowdown'] - 1)}{word} ({weighted}{alone} by random variation alone)"
 
 
-def _costliest(levels: pl.DataFrame) -> tuple[str, str, float]:
+def _hosts(trace: Trace) -> dict[tuple[str, str], str]:
+    """Return the host of each worker of a job that has one alone."""
+    if not trace.has("worker_samples", ("host",)):
+        return {}
+    of_worker = trace.scan("worker_samples").group_by("job_id", "worker_id")
+    host = pl.col("host").drop_nulls().cast(pl.String)
+    found = of_worker.agg(host=host.first(), n=host.n_unique()).filter(n=1).collect()
+    names = found.select("job_id", "worker_id", "host").iter_rows()
+    return {(job, worker): host for job, worker, host in names}
+
+
+def _where(episodes: pl.DataFrame, hosts: dict[tuple[str, str], str], time: str) -> str:
+    """Name the host that has most of the episodes of a job, if it is one of several workers."""
+    named = [hosts.get(key) for key in episodes.select("job_id", "worker_id").rows()]
+    rows = episodes.with_columns(host=pl.Series(named, dtype=pl.String)).drop_nulls("host")
+    of_hosts = rows.group_by("host", maintain_order=True).agg(
+        n=pl.len(),
+        workers=pl.col("worker_id").n_unique(),
+        first=pl.col("onset_s").min(),
+        last=pl.col("end_s").max(),
+    )
+    most = of_hosts.filter(pl.col("workers") > 1, 2 * pl.col("n") > episodes.height)
+    return "".join(
+        f"; {'all' if n == episodes.height else n} of the episodes are on host {host}, "
+        f"{_span(first, last, time)}"
+        for host, n, _, first, last in most.iter_rows()
+    )
+
+
+def _span(first: float, last: float, time: str) -> str:
+    if time == "time_s":
+        return f"from {duration(first)} to {duration(last)}"
+    return f"from {time} {first:,.0f} to {last:,.0f}"
+
+
+def _slow_phases(trace: Trace) -> list[Finding]:
+    """State when all workers of a job were slow."""
+    findings = []
+    for phase in trace.once(slow_phases)[:_NAMED]:
+        every, some = phase["n_workers"], phase["n_slow"]
+        who = f"all {every}" if some == every else f"{some} of {every}"
+        heading = (
+            f"{who} workers of {phase['job_id']} were {three_digits(phase['ratio'])} times as slow "
+            f"{_span(phase['first'], phase['last'], workers.clock(trace))} as otherwise"
+        )
+        text = f"{heading} (median), which took {share(phase['cost'])} of the job's time"
+        findings.append(
+            Finding(
+                f"{text}, if each step waits for its slowest worker.",
+                effect=phase["ratio"],
+                n=every,
+                cost_jobs=phase["cost"],
+                certainty="estimated",
+                heading=heading,
+            )
+        )
+    return findings
+
+
+def _costliest(levels: pl.DataFrame, hosts: dict[tuple[str, str], str]) -> tuple[str, str, float]:
     """Return the slower workers, the costliest as an alert, and what it costs."""
     slower = levels.filter("is_slower", pl.col("ratio_to_peers") >= _LEAST)
     slower = slower.sort("saved", "ratio_to_peers", descending=True)
     text, alert, saved = "", "", 0.0
     if slower.height:
         first, *_ = rows = slower.head(_NAMED).rows(named=True)
+        who = [
+            f"worker {row['worker_id']} {f'on host {host} ' if host else ''}of {row['job_id']}"
+            for row in rows
+            for host in [hosts.get((row["job_id"], row["worker_id"]))]
+        ]
         named = [
-            f"worker {row['worker_id']} of {row['job_id']}, "
+            f"{one}, "
             f"{three_digits(row['ratio_to_peers'])} times "
             f"(95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; "
             f"{share(row['saved'])} of the job's time)"
-            for row in rows
+            for one, row in zip(who, rows, strict=True)
         ]
         alone = slower.height == 1
         text = (
@@ -296,7 +371,7 @@ def _costliest(levels: pl.DataFrame) -> tuple[str, str, float]:
         saved = first["saved"] or 0.0
         if saved >= _COSTLY:
             alert = (
-                f"worker {first['worker_id']} of {first['job_id']} is "
+                f"{who[0]} is "
                 f"{three_digits(first['ratio_to_peers'])} times as slow as its peers and costs "
                 f"{share(saved)} of the job's time"
             )
