@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from itertools import pairwise
 from types import SimpleNamespace
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -14,12 +16,14 @@ from matplotlib.figure import Figure
 from traceana import failure_rates
 from traceana.drawing.labels import (
     Percent,
+    as_dates,
     end_of_percent,
     name_group,
     name_tick,
     natural_order,
     split_lines,
     spread,
+    use_dates,
     use_log_axis,
 )
 from traceana.errors import DataError
@@ -29,6 +33,7 @@ from traceana.figures import (
     plot_small_multiples,
     plot_worker_times,
     render_svg,
+    use_style,
 )
 
 
@@ -162,3 +167,36 @@ def test_panels_that_share_an_axis_of_durations_have_ticks_between_its_ends() ->
     ticks = [tick for tick in ax.get_xticks() if low <= tick <= high]
     assert min(ticks) <= 7000
     assert max(ticks) >= 86_400
+
+
+@pytest.mark.parametrize(
+    ("start", "days", "some", "label"),
+    [
+        ("2026-03-10", 1, "12:00", "in 2026"),
+        ("2026-03-10", 3, "11 Mar", "in 2026"),
+        ("2026-03-10", 10, "13 Mar", "in 2026"),
+        ("2026-03-10", 35, "15 Mar", "in 2026"),
+        ("2026-02-01", 120, "Apr", "in 2026"),
+        ("2026-01-01", 200, "Jan", "in 2026"),
+        ("2025-12-10", 35, "01 Jan", "in 2025 and 2026"),
+        ("2025-10-05", 330, "2026", "in 2025 and 2026"),
+        ("2025-10-05", 456, "2026", "in 2025 to 2027"),
+    ],
+)
+def test_dates_of_a_small_panel_do_not_overlap(
+    start: str, days: int, some: str, label: str
+) -> None:
+    first = datetime.fromisoformat(start).replace(tzinfo=UTC).timestamp()
+    times = pl.Series(np.linspace(first, first + days * 86_400, 50))
+    with use_style(alone=True):
+        figure = Figure(figsize=(4.4, 1.5))
+        ax = figure.subplots(1, 2)[0]
+        ax.plot(as_dates(times, "UTC").to_numpy(), np.arange(50))
+        use_dates(ax, "UTC")
+        figure.canvas.draw()
+        texts = [one for one in ax.get_xticklabels() if one.get_text()]
+        low, high = ax.get_xlim()
+        boxes = [one.get_window_extent() for one in texts if low <= one.get_position()[0] <= high]
+    assert some in [one.get_text() for one in texts]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    assert ax.get_xlabel() == f"Date {label} (UTC)"

@@ -13,7 +13,13 @@ import polars as pl
 from matplotlib import font_manager, rcParams, ticker
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.dates import AutoDateFormatter, AutoDateLocator, ConciseDateFormatter, num2date
+from matplotlib.dates import (
+    DAILY,
+    AutoDateFormatter,
+    AutoDateLocator,
+    ConciseDateFormatter,
+    num2date,
+)
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
@@ -357,28 +363,36 @@ def _unpowered(value: float) -> str:
     return f"{value:,.10f}".rstrip("0").rstrip(".")
 
 
-_DATES: Final[dict[str, Any]] = {
-    "formats": ["%Y", "%b %Y", "%d %b", "%H:%M", "%H:%M", "%S.%f"],
-    "zero_formats": ["", "%b %Y", "%d %b", "%d %b", "%H:%M", "%H:%M"],
-    "show_offset": False,
-}
-"""Ticks that state day and month; the label has the years."""
+_DATES: Final = ("%Y", "%b", "%d %b", "%H:%M", "%H:%M", "%S.%f")
+"""Ticks of years, months, days, and so on; the label of the axis has the years."""
 
 
 def use_dates(ax: Axes, timezone: str | None, /) -> None:
     """Make an axis of :func:`as_dates`, with its label; None: days on the clock of the trace."""
-    if timezone is not None:
-        ax.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator, **_DATES))  # type: ignore[no-untyped-call]
-    ax.set_xlabel("Day of the trace" if timezone is None else f"Date{_years(ax)} ({timezone})")
+    if timezone is None:
+        ax.set_xlabel("Day of the trace")
+        return
+    years = _years(ax)
+    # a January of several years is its year, in the room of a month
+    january = "%Y" if len(years) > 1 else "%b"
+    firsts = ["", january, "%d %b", "%d %b", "%H:%M", "%H:%M"]
+    locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
+    locator.maxticks[DAILY] = 5  # longer than names of months
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(
+        ConciseDateFormatter(locator, formats=[*_DATES], zero_formats=firsts, show_offset=False)  # type: ignore[no-untyped-call]
+    )
+    between = " and " if len(years) == 2 else " to "
+    named = f" in {between.join(dict.fromkeys([years[0], years[-1]]))}" if years else ""
+    ax.set_xlabel(f"Date{named} ({timezone})")
 
 
-def _years(ax: Axes) -> str:
+def _years(ax: Axes) -> list[str]:
     ends = ax.xaxis.get_data_interval()
     if not np.isfinite(ends).all():
-        return ""
-    years = dict.fromkeys(f"{num2date(end):%Y}" for end in ends)  # type: ignore[no-untyped-call]
-    return f" in {' and '.join(years)}"
+        return []
+    first, last = (num2date(end).year for end in ends)  # type: ignore[no-untyped-call]
+    return [str(year) for year in range(first, last + 1)]
 
 
 def as_dates(seconds: pl.Series, timezone: str | None, /) -> pl.Series:
