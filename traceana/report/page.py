@@ -201,10 +201,10 @@ def _ranked(built: list[Built], text: Callable[[Finding], str]) -> list[Ranked]:
         )
         for part, of in findings
     ]
-    scored = sorted((ranked for ranked in scored if ranked.score > 0), key=lambda ranked: -ranked.score)
+    scored = sorted((of for of in scored if of.score > 0), key=lambda of: -of.score)
     # those with hours follow each other by hours, however many jobs they concern
-    by_hours = iter(sorted(scored, key=lambda ranked: -ranked.hours))
-    return [replace(next(by_hours), score=ranked.score) if ranked.hours else ranked for ranked in scored]
+    by_hours = iter(sorted(scored, key=lambda of: -of.hours))
+    return [replace(next(by_hours), score=of.score) if of.hours else of for of in scored]
 
 
 def shorten_lead(content: Content, /) -> Content:
