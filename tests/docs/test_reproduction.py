@@ -12,6 +12,7 @@ import pytest
 
 from traceana.claims import VERDICTS, check_claims
 from traceana.store import Store
+from traceana.tables.formatting import rounded
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "reports" / "reproduction"
@@ -37,6 +38,10 @@ def test_the_page_on_reports_counts_the_verdicts_that_are_kept(kept: list[dict[s
         for verdict in VERDICTS
     ]
     assert f"Of {len(kept)} published statements and observations" in readme
+
+
+def test_numbers_have_no_digits_that_differ_from_run_to_run(kept: list[dict[str, Any]]) -> None:
+    assert kept == rounded(kept)
 
 
 def test_the_figures_are_those_of_the_text_and_all_is_small() -> None:

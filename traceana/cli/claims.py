@@ -38,6 +38,7 @@ def claims(
     """
     from traceana.claims import VERDICTS, check_claims
     from traceana.store import open_store
+    from traceana.tables.formatting import rounded
 
     if verdict is not None and verdict not in VERDICTS:
         raise DataError(f"verdict {verdict!r} is unknown; there is {', '.join(VERDICTS)}")
@@ -48,7 +49,8 @@ def claims(
     if json:
         evidence = {name: frame.to_dicts() for name, frame in results.evidence.items()}
         rows = [row for row in results.table.to_dicts() if verdict in (None, row["verdict"])]
-        print_json([row | {"evidence": evidence.get(row["id"])} for row in rows])
+        # the last digits of sums differ from run to run
+        print_json(rounded([row | {"evidence": evidence.get(row["id"])} for row in rows]))
     elif paper is None and verdict is None:
         _print_papers(results)
     else:
