@@ -180,13 +180,6 @@ def saving(store: Store, claim: Claim) -> Judgement:
     )
 
 
-def bar(store: Store, claim: Claim) -> float | None:
-    """Return the height of a bar, or the batch size of its choice."""
-    column = claim.values.get("column", "ratio")
-    table = _ratios(store, claim.values["choice"]).filter(dataset=claim.values["dataset"])
-    return float(table[column].item()) if table.height else None
-
-
 def front_point(store: Store, claim: Claim) -> Judgement:
     """Find a printed point among those that no configuration dominates."""
     speech = store.trace(_TRACE).once(_speech).filter("on_front")
@@ -217,22 +210,6 @@ def _policies(trace: Trace) -> pl.DataFrame:
     ).select(names)
     both = zeus.join(grid, on=("dataset", "seed"), suffix="_grid")
     return both.drop_nulls().sort("dataset", "seed")
-
-
-def part_matters_most(store: Store, _claim: Claim) -> Judgement:
-    """Compare the energy of the policy without each of its parts."""
-    table = store.trace(_TRACE).once(policy_variants, _GPU).filter(comparison="part left out")
-    if table.is_empty() or table["energy"].null_count():
-        return untested(f"the policy without each of its parts cannot be simulated on {_GPU}")
-    left_out = table.filter(pl.col("variant") != "none").select("variant", "energy").rows()
-    parts = [f"without {name} {energy:.2f}" for name, energy in left_out]
-    most = table.sort("energy")["variant"][-1]
-    return decide(
-        holds=most == "early stopping",
-        measured=f"energy relative to the whole policy: {', '.join(parts)}",
-        note="Simulated; energy of all recurrences, geometric mean over the data sets.",
-        evidence=table,
-    )
 
 
 def convex(store: Store, _claim: Claim) -> Judgement:
