@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -137,6 +139,48 @@ def test_a_row_of_many_times_what_is_read_is_not_read(
     monkeypatch.setattr(ParquetFile, "iter_batches", None)
     with pytest.raises(SourceError, match="a row of more than 32 MiB"):
         list(read_frames(file, ["id"]))
+
+
+@pytest.mark.parametrize("coded", [False, True], ids=["plain", "coded"])
+@pytest.mark.parametrize("checksum", [False, True])
+def test_a_long_text_among_short_ones_is_not_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, coded: bool, checksum: bool
+) -> None:
+    texts = [f"j{n}" for n in range(20_000)]
+    texts[15_500] = "x" * (9 << 20)
+    columns = {"id": texts, "g": [*range(20_000)]}
+    pq.write_table(
+        pa.table(columns),
+        tmp_path / "a.parquet",
+        row_group_size=5_000,
+        compression="zstd",
+        use_dictionary=coded,
+        write_page_checksum=checksum,
+        data_page_version="2.0" if checksum else "1.0",
+        max_rows_per_page=500,
+    )
+    (file,) = list_csvs(tmp_path, suffixes=(".parquet",)).csvs
+    frames = pl.concat(read_frames(file, ["id", "g"]))
+    assert frames.to_dict(as_series=False) == columns
+    monkeypatch.setattr("traceana.ingesters.readers.parquet._LARGEST_PAGE", 8 << 20)
+    with pytest.raises(SourceError, match=r"a\.parquet: a page of 9 MiB, of which at most 8 are"):
+        list(read_frames(file, ["id", "g"]))
+    assert pl.concat(read_frames(file, ["g"])).height == 20_000
+
+
+def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(1).random(4_000_000)
+    pq.write_table(pa.table({"g": numbers}), tmp_path / "a.parquet", row_group_size=250_000)
+    size = (tmp_path / "a.parquet").stat().st_size
+    assert size > numbers.nbytes
+    (file,) = list_csvs(tmp_path, suffixes=(".parquet",)).csvs
+    tracemalloc.start()
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in read_frames(file, ["g"]):
+        held = pa.total_allocated_bytes() - before + tracemalloc.get_traced_memory()[0]
+        most = max(most, held)
+    tracemalloc.stop()
+    assert most < size / 4
 
 
 @pytest.mark.parametrize(

@@ -523,7 +523,7 @@ def merge_newest(
     schema = {**get_table(table).create_empty().schema, **keep}
     at = 0
     for path in parts:
-        for batch in pq.ParquetFile(path).iter_batches(_ROWS):
+        for batch in pq.ParquetFile(path, pre_buffer=False).iter_batches(_ROWS):
             rows = cast("pl.DataFrame", pl.from_arrow(batch))
             marks = index[at : at + rows.height]
             at += rows.height
@@ -541,7 +541,7 @@ def merge_newest(
 def append_rejected(path: Path, writer: TableWriter) -> None:
     """Add the rejected rows of a file, if it is there."""
     if path.is_file():
-        for batch in pq.ParquetFile(path).iter_batches(_ROWS):
+        for batch in pq.ParquetFile(path, pre_buffer=False).iter_batches(_ROWS):
             writer.reject(cast("pl.DataFrame", pl.from_arrow(batch)))
 
 

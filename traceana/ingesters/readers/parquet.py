@@ -5,16 +5,17 @@ pyarrow reads them: some damaged files end the whole process when Polars decodes
 
 from __future__ import annotations
 
+import io
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import groupby
-from typing import Final
+from typing import IO, Final
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 from polars.exceptions import PanicException, PolarsError
-from pyarrow.parquet import ParquetFile
+from pyarrow.parquet import ParquetFile, read_metadata
 
 from traceana.errors import SourceError
 from traceana.ingesters.expressions import Kind
@@ -34,6 +35,7 @@ _FAULTS: Final = (pa.ArrowException, PolarsError, PanicException, OSError, Value
 _ROWS_AT_ONCE: Final = 1024
 _BYTES_A_BLOCK: Final = 1 << 26
 _LARGEST_FOOTER: Final = 1 << 26  # in memory it takes eight times as much
+_LARGEST_PAGE: Final = 1 << 27  # DuckDB's have up to 100 MB
 
 
 def open_parquet(source: CsvFile, _timezone: str = "", /) -> Rows:
@@ -71,8 +73,12 @@ def open_parquet(source: CsvFile, _timezone: str = "", /) -> Rows:
 def read_frames(source: CsvFile, columns: Collection[str], /) -> Iterator[pl.DataFrame]:
     """Read these columns, or all if none is named, some rows at a time."""
     try:
-        with ParquetFile(source.paths[0]) as file:
-            for table in _tables(_batches(file, source, [*columns] or None), source):
+        with (
+            _Pages(source) as pages,
+            # before it is used, a buffer would take all row groups into memory
+            ParquetFile(pages, metadata=read_metadata(source.paths[0]), pre_buffer=False) as file,
+        ):
+            for table in _tables(_batches(file, pages, source, [*columns] or None), source):
                 frame = _flat(table)
                 yield frame.select(*columns) if columns else frame
     except _FAULTS as error:
@@ -80,7 +86,7 @@ def read_frames(source: CsvFile, columns: Collection[str], /) -> Iterator[pl.Dat
 
 
 def _batches(
-    file: ParquetFile, source: CsvFile, columns: list[str] | None
+    file: ParquetFile, pages: _Pages, source: CsvFile, columns: list[str] | None
 ) -> Iterator[pa.RecordBatch]:
     """Read row groups in batches that stay small once each row has its text."""
     text = [
@@ -92,10 +98,70 @@ def _batches(
     for group in map(file.metadata.row_group, range(file.num_row_groups)):
         if group.total_byte_size > max(group.num_rows, 1) * 2 * LONGEST_LINE:  # it is not read
             raise SourceError(f"{source.where}: a row of more than 32 MiB; no log has one")
-    with ParquetFile(source.paths[0], read_dictionary=text, metadata=file.metadata) as coded:
-        rows = partial(_rows_at_once, coded, frozenset(text))
-        for size, groups in groupby(range(file.num_row_groups), rows):
-            yield from file.iter_batches(size, row_groups=[*groups], columns=columns)
+    coded = ParquetFile(pages, metadata=file.metadata, read_dictionary=text, pre_buffer=False)
+    rows = partial(_rows_at_once, coded, frozenset(text))
+    for size, groups in groupby(range(file.num_row_groups), rows):
+        yield from file.iter_batches(size, row_groups=[*groups], columns=columns)
+
+
+class _Pages(io.FileIO):
+    """A file that refuses to give a column if a page of it takes much memory when unpacked."""
+
+    def __init__(self, source: CsvFile) -> None:
+        super().__init__(source.paths[0])
+        self._source = source
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read the column of a row group, for which pyarrow asks as a whole."""
+        at = self.tell()
+        end = at + (size or 0)
+        with self._source.paths[0].open("rb") as stream:
+            while at < end:
+                stream.seek(at)
+                try:
+                    numbers = _page_header(stream)
+                    unpacked, at = numbers[2], stream.tell() + max(numbers[3], 0)
+                except (LookupError, ValueError, OverflowError, RecursionError):
+                    break  # pyarrow says what is wrong
+                if unpacked > _LARGEST_PAGE:
+                    raise SourceError(
+                        f"{self._source.where}: a page of {unpacked >> 20:,} MiB, of which at most "
+                        f"{_LARGEST_PAGE >> 20} are read; write it with shorter texts or pages"
+                    )
+        return super().read(size)
+
+
+def _page_header(stream: IO[bytes]) -> dict[int, int]:
+    """Read the numbers in the header of a page (Thrift's compact protocol).
+
+    2 is how many bytes the page has once unpacked, 3 how many it has in the file.
+    """
+    numbers: dict[int, int] = {}
+    field = 0
+    while head := stream.read(1)[0]:
+        field = field + (head >> 4) if head >> 4 else _zigzag(stream)
+        match head & 15:
+            case 1 | 2:  # true and false have no value of their own
+                continue
+            case 4 | 5 | 6:
+                numbers[field] = _zigzag(stream)
+            case 8:  # bytes
+                stream.seek(_varint(stream), io.SEEK_CUR)
+            case 12:
+                _page_header(stream)
+            case _:
+                raise ValueError
+    return numbers
+
+
+def _zigzag(stream: IO[bytes]) -> int:
+    number = _varint(stream)
+    return number >> 1 ^ -(number & 1)
+
+
+def _varint(stream: IO[bytes]) -> int:
+    byte = stream.read(1)[0]
+    return byte if byte < 128 else byte & 127 | _varint(stream) << 7
 
 
 def _rows_at_once(coded: ParquetFile, text: frozenset[str], group: int) -> int:
