@@ -419,7 +419,9 @@ def _gpu_hours(load: _Load) -> list[Table]:
 
 
 def _cycle_findings(load: _Load) -> Iterator[str]:
-    """State whether submissions depend on the hour, or the day, of a cycle."""
+    """State whether submissions have one time, or depend on the hour, or the day, of a cycle."""
+    if load.gaps is not None and load.gaps["max_s"].max() == 0:
+        yield f"{load.title}: all {load.gaps['jobs'].sum():,} jobs have the same submission time."
     clock, seasons = clock_name(load.trace.manifest), load.results.seasonality
     for row in () if seasons is None else seasons.iter_rows(named=True):
         what = "hour of the day" if clock else "hour modulo 24"
