@@ -29,7 +29,7 @@ from traceana.cohorts.observation import nodes_seen
 from traceana.errors import DataError
 from traceana.figures import plot_trends
 from traceana.page.finding import Finding
-from traceana.questions.trends.by_period import divide_window
+from traceana.questions.trends.by_period import comparable_days, divide_window
 from traceana.questions.trends.capacity import trends_of
 from traceana.questions.trends.section import _growth, build
 
@@ -553,3 +553,14 @@ def test_a_ratio_to_a_demand_near_0_is_not_stated() -> None:
     assert text == ", to 4 times that of the start (95 % CI 1.5 or more)"
     assert hours == pytest.approx(60)
     assert _growth(found, {"ci_low": 0.4, "per_week": 0.46, "ci_high": 0.5}) == ("", 0.0)
+
+
+@pytest.mark.parametrize(("years", "periods"), [(1, 346), (7, 363), (54, 218), (500, None)])
+def test_one_wrong_time_does_not_make_periods_many(years: int, periods: int | None) -> None:
+    jobs = stationary(20)
+    late = pl.when(pl.int_range(pl.len()) == 0).then((years * 365.0 - 20) * DAY_S).otherwise(0.0)
+    jobs = jobs.with_columns(pl.col("submit_s", "start_s", "end_s") + late)
+    found = comparable_days(jobs, "UTC", None, ("completed", "failed"), outages(jobs))
+    numbers = {len(edges) - 1 for *_, edges in found}
+    assert bool(numbers) == (periods is not None)
+    assert all(number == pytest.approx(periods, abs=5) for number in numbers)

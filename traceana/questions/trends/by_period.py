@@ -296,6 +296,7 @@ def used_by(frame: nw.LazyFrame[Any], periods: Periods, of: dict[str, str], /) -
 
 _MEASURES: Final = ("runtime", "failure rate", "wait", "demand")
 _MOST_DAYS: Final = 400
+_LENGTHS: Final = ("day", "week", "month", "quarter", "year")
 FEWEST_DAYS: Final = 12
 MINUTE_S: Final = 60.0
 _FEWEST_JOBS: Final = 5
@@ -311,7 +312,8 @@ def comparable_days(
 ) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame, NDArray[Any]]]:
     """Yield each measure, its [stratum, day, value, n, gpu_hours], the jobs, and the days' edges.
 
-    Nothing where the log is shorter than 12 days. `outcomes` are the statuses of successes and of
+    Instead of days the shortest periods of which the log has 400 at most. Nothing where it is
+    shorter than 12 days, or longer than 400 years. `outcomes` are the statuses of successes and of
     failures, `lost` the log's outages.
     """
     frame = open_jobs(jobs, window)
@@ -319,7 +321,10 @@ def comparable_days(
     if last - first < FEWEST_DAYS * DAY_S:
         return
     every = _with_parts(frame)
-    length = "day" if (last - first) <= _MOST_DAYS * DAY_S else "week"
+    # the work grows with the square of the periods: one wrong time must not make them many
+    fit = (one for one in _LENGTHS if last - first <= _MOST_DAYS * _PERIODS[one][0])
+    if (length := next(fit, None)) is None:
+        return
     periods = divide_window((first, last), period=length, timezone=timezone)
     edges = np.array(periods.edges_s)
     for measure in _MEASURES:
