@@ -9,6 +9,7 @@ import pytest
 from tests.ingesters.conftest import itp_csv
 from traceana.ingesters import ingest
 from traceana.ingesters.discover import discover, known_names
+from traceana.ingesters.files import list_csvs
 
 
 def test_one_file_of_each_kind_is_named() -> None:
@@ -55,3 +56,21 @@ def test_two_files_of_one_name_are_read_once_or_called_by_their_folders(
     assert entry.rows_kept == len(files)
     assert len(ledger.left_out) == 2 - len(files)
     assert [one.file for one in entry.files] == files
+
+
+def test_links_that_are_not_followed_are_named(tmp_path: Path) -> None:
+    folder, other = tmp_path / "logs", tmp_path / "other"
+    folder.mkdir()
+    other.mkdir()
+    (folder / "a.csv").write_text("id\n1\n")
+    (folder / "b.csv").symlink_to("a.csv")
+    (folder / "c.csv").symlink_to("gone.csv")
+    (folder / "d").symlink_to(other)
+    (folder / "own").symlink_to(folder)
+    listing = list_csvs(folder)
+    assert [csv.name for csv in listing.csvs] == ["a.csv", "b.csv"]
+    assert listing.others == [
+        "c.csv (a link to nothing: fetch its file)",
+        "d (a link to a folder: name that folder too)",
+        "own (a link to a folder: name that folder too)",
+    ]

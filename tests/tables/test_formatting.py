@@ -31,6 +31,7 @@ from traceana.tables.display import DASH, cells_of
         (formatting.fraction_range(0.1, 0.25), "10 to 25 %"),
         (formatting.fraction_range(0.4951, 0.5026), "49.5 to 50.3 %"),
         (formatting.clock(12_345.4), "3.43 h"),
+        (formatting.clock(9e11), formatting.duration(9e11)),
         (formatting.clock(1_772_323_200 + 14 * 3600 + 300), "2026-03-01 14:05 UTC"),
         (formatting.size(999), "999 B"),
         (formatting.size(54_814), "54.8 kB"),

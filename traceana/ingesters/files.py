@@ -365,7 +365,14 @@ def _list_files(root: Path, leave_out: Sequence[Path], listing: Listing) -> list
         below[:] = sorted(
             below_name for below_name in below if Path(folder, below_name).resolve() not in apart
         )
-        paths += (path for name in sorted(names) if (path := Path(folder, name)).is_file())
+        within = [Path(folder, name) for name in sorted((*names, *below))]
+        paths += (path for path in within if path.is_file())
+        listing.others += (
+            f"{label_of((path,))} (a link to "
+            f"{'a folder: name that folder too' if path.is_dir() else 'nothing: fetch its file'})"
+            for path in within
+            if path.is_symlink() and not path.is_file()
+        )
     return sorted(paths)
 
 

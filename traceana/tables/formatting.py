@@ -71,11 +71,13 @@ def energy(value: float) -> str:
 
 _FIRST_DATE_S: Final = 1e8
 """No trace lasts so long: a time beyond it counts from 1970."""
+LAST_DATE_S: Final = 253_402_214_400.0
+"""The last day of the year 9999: later times, which mean never, have no date."""
 
 
 def clock(value: float) -> str:
     """Write a time: 3.43 h since the clock began, 2026-03-01 14:05 UTC if it counts from 1970."""
-    if value < _FIRST_DATE_S:
+    if not _FIRST_DATE_S <= value < LAST_DATE_S:
         return duration(value)
     return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%d %H:%M UTC")
 

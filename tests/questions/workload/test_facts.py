@@ -108,3 +108,11 @@ def test_a_window_to_midnight_ends_on_the_day_before(tmp_path: Path) -> None:
     traceana.add_table(jobs, trace="t", table="jobs", store=tmp_path, mapping=mapping)
     facts = dict(facts_of(traceana.open_store(tmp_path).trace("t")))
     assert facts["Period"] == "2026-03-01 to 2026-03-31"
+
+
+def test_a_time_that_means_never_has_no_date(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "start_s": [1.7e9, 1.7e9], "end_s": [1.7e9, 9e11]})
+    traceana.add_table(jobs, trace="own", table="jobs", store=tmp_path)
+    assert dict(facts_of(traceana.open_store(tmp_path).trace("own")))["Period"].endswith(" d")
+    page = traceana.build_report(tmp_path, out=tmp_path / "out", only="workload,trends")
+    assert page.is_file()

@@ -39,6 +39,7 @@ from traceana.store.frames import (
     reduce_frame,
 )
 from traceana.tables.declare import declared, returns, schema_of
+from traceana.tables.formatting import LAST_DATE_S
 
 _DATE: Final = "%Y-%m-%d"
 _PERIODS: Final = {
@@ -86,7 +87,7 @@ def divide_window(
 
 def local_time(time_s: float, timezone: str | None, /, *, clock: bool = True) -> str:
     """Return a time in a sentence: a date (with the time of day), or that on the trace's clock."""
-    if timezone is None:
+    if timezone is None or time_s >= LAST_DATE_S:
         return f"day {time_s / DAY_S:.4g}"
     moment = datetime.fromtimestamp(time_s, UTC).astimezone(ZoneInfo(timezone))
     return moment.strftime("%Y-%m-%d %H:%M" if clock else "%Y-%m-%d")

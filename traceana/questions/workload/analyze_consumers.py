@@ -31,7 +31,16 @@ from traceana.questions.workload.tables import ResourceUsage
 from traceana.store import Trace
 from traceana.store.frames import Names, as_keys, collect, column_names, reduce_frame
 from traceana.tables.declare import declared, returns
-from traceana.tables.formatting import count, duration, hours_text, listed, plain, share, sparkline
+from traceana.tables.formatting import (
+    LAST_DATE_S,
+    count,
+    duration,
+    hours_text,
+    listed,
+    plain,
+    share,
+    sparkline,
+)
 
 _NUMBERS: Final[tuple[str, ...]] = (
     "submit_s",
@@ -474,7 +483,7 @@ def _period(trace: Trace) -> str:
     first, last = trace.once(window_of) or (0.0, 0.0)
     if last - first < _SHORTEST_S:
         return ""
-    if not trace.manifest.absolute_times:
+    if not trace.manifest.absolute_times or last >= LAST_DATE_S:
         return duration(last - first)
     zone = ZoneInfo(trace.manifest.timezone) if trace.manifest.timezone else UTC
     ends = (first, last - 1e-3)  # an end at midnight is that of the day before
