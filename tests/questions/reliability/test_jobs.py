@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -187,3 +188,15 @@ def test_failures_of_drawn_logs_are_those_counted_by_hand(seed: int) -> None:
     rows = faults.rows()
     counted = [_expected_s(rows, total, (0.0, span), one) for one in sizes]
     assert found["observed_s"].to_list() == pytest.approx(counted)
+
+
+def test_one_machine_has_no_interval_of_observed_failures(tmp_path: Path) -> None:
+    log = pl.DataFrame({"machine_id": ["a"], "start_s": [1e9], "end_s": [1e9 + 600]})
+    row = traceana.job_failure_interval(log, machines=1).intervals.row(0, named=True)
+    assert row["observed_s"] > 0
+    assert row["observed_ci_low_s"] is row["observed_ci_high_s"] is None
+    traceana.add_table(log, trace="mine", table="faults", store=tmp_path)
+    failed: list[object] = []
+    out = tmp_path / "out"
+    traceana.build_report(tmp_path, out=out, only="reliability", on_failure=failed.append)
+    assert not failed

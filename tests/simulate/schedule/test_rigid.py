@@ -171,3 +171,10 @@ def test_no_gpus_for_a_waiting_job_leave_it_waiting() -> None:
 
     found = simulate_schedule(_jobs((0, 10, 1), (5, 10, 1)), policy=Late, gpus=2)
     assert found.jobs["start_s"].to_list() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "easy", "srtf"])
+def test_hardly_any_gpu_is_the_least_part_of_one(policy: str) -> None:
+    jobs = _jobs((0.0, 5.0, 1e-300), (0.0, 5.0, 0.5), (1.0, 5.0, 1.0))
+    found = simulate_schedule(jobs, gpus=1, policy=policy).jobs
+    assert found["start_s"].to_list() == [0.0, 0.0, 5.0]

@@ -165,6 +165,11 @@ def _observed(log: FaultLog, failing: pl.DataFrame, size: int, confidence: float
     error = np.sqrt(over_time / expected**2 + over_machines)
     factor = float(np.exp(stdtrit(count - 1, (1 + confidence) / 2) * error))
     mean = log.span_s / expected
+    if np.isnan(factor):
+        return {
+            "observed_s": mean,
+            "note": "no interval: one machine shows no variance between machines",
+        }
     ends = {"observed_ci_low_s": mean / factor, "observed_ci_high_s": mean * factor}
     return {"observed_s": mean} | ends
 

@@ -198,10 +198,11 @@ def _job(intervals: pl.DataFrame, total: int) -> str:
     if row["observed_s"] is None:
         return ""
     low, high = row["observed_ci_low_s"], row["observed_ci_high_s"]
+    every = duration(row["observed_s"])
+    every += "" if low is None else f" (95 % CI {duration_range(low, high)})"
     return (
-        f"a job on all {total:,} machines would fail every {duration(row['observed_s'])} "
-        f"(95 % CI {duration_range(low, high)}), and every {duration(row['mean_s'])} if faults "
-        "were independent."
+        f"a job on all {total:,} machines would fail every {every}, and every "
+        f"{duration(row['mean_s'])} if faults were independent."
     )
 
 

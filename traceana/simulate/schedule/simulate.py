@@ -348,7 +348,7 @@ def _schedulable(jobs: pl.DataFrame, rates: Profiles, unit: int, *, elastic: boo
     return ScheduledJobs(
         submit_s=jobs["submit_s"].to_list(),
         runtime_s=runtime,
-        gpus=(jobs["gpus"] * unit).round().cast(pl.Int64).to_list(),
+        gpus=(jobs["gpus"] * unit).round().clip(1).cast(pl.Int64).to_list(),
         deadline_s=values("deadline_s", [np.inf] * n),
         time_limit_s=values("time_limit_s", runtime),
         priority=values("priority", [0.0] * n),
