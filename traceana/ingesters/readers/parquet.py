@@ -122,7 +122,7 @@ class _Pages(io.FileIO):
                     numbers = _page_header(stream)
                     unpacked, at = numbers[2], stream.tell() + max(numbers[3], 0)
                 except (LookupError, ValueError, OverflowError, RecursionError):
-                    break  # pyarrow says what is wrong
+                    break  # pyarrow raises with the reason
                 if unpacked > _LARGEST_PAGE:
                     raise SourceError(
                         f"{self._source.where}: a page of {unpacked >> 20:,} MiB, of which at most "
