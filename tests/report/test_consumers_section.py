@@ -241,6 +241,64 @@ def test_a_type_that_fails_more_is_an_alert_beside_one_that_fails_less() -> None
     assert "scheduler" not in found[0]  # the log has no end reasons
 
 
+@pytest.mark.parametrize("planted", [True, False])
+def test_an_account_whose_jobs_run_out_of_memory_is_an_alert(*, planted: bool) -> None:
+    # four accounts of five users; those of nlp end 30 % of the jobs that would complete
+    draw, n = np.random.default_rng(5), 4000
+    user = draw.integers(0, 20, n)
+    account = np.array(["nlp", "vision", "speech", "recsys"])[user % 4]
+    fails = draw.random(n) < 0.07
+    killed = ~fails & (account == "nlp") & (draw.random(n) < 0.3) & planted
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(n)],
+            "user": [f"u{one}" for one in user],
+            "account": account,
+            "gpus": draw.choice([1.0, 2.0, 4.0], n),
+            "submit_s": np.sort(draw.uniform(0, 21 * 86_400, n)),
+            "runtime_s": 600.0,
+            "status": np.where(fails | killed, "failed", "completed"),
+            "end_reason": np.select([killed, fails], ["OOMKilled", "Error"], "Completed"),
+        }
+    ).with_columns(start_s=pl.col("submit_s"))
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    found = [one for one in section_consumers.build([trace]).findings if "of account nlp" in one]
+    if not planted:
+        assert not found
+        return
+    [finding] = found
+    rates = dict(jobs.group_by("account").agg((pl.col("status") == "failed").mean()).iter_rows())
+    assert isinstance(finding, Finding)
+    pattern = r"frames: jobs of account nlp fail ([\d.]+) times as often as of account (\w+) \(3"
+    [(times, other)] = re.findall(pattern, finding.alert)
+    assert times == three_digits(rates["nlp"] / rates[other])
+    n_failed = int(((account == "nlp") & (fails | killed)).sum())
+    assert f"{int(killed.sum()):,} of {n_failed:,} failed ones ended as OOMKilled" in finding
+
+
+def test_an_idle_queue_of_users_who_also_compute_is_an_alert() -> None:
+    # each of ten users has a notebook of 10 h at 4 %, and ten jobs of 4 h at 70 %
+    each = [("batch", 4.0, 0.7)] * 10 + [("notebooks", 10.0, 0.04)]
+    rows = [(f"u{user}", *job) for user in range(10) for job in each]
+    jobs = pl.DataFrame(rows, ["user", "queue", "hours", "gpu_utilization"], orient="row")
+    jobs = jobs.select(
+        "user",
+        "queue",
+        "gpu_utilization",
+        job_id=pl.format("j{}", pl.int_range(pl.len())),
+        submit_s=60.0 * pl.int_range(pl.len()),
+        start_s=60.0 * pl.int_range(pl.len()),
+        runtime_s=3600 * pl.col("hours"),
+        gpus=1.0,
+        status=pl.lit("completed"),
+    )
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    alerts = [one.alert for one in section_consumers.build([trace]).findings if "idle GPUs" in one]  # type: ignore[attr-defined]
+    assert alerts == [
+        "frames: idle GPUs: queue notebooks at 4.0 % GPU utilization with 100 GPU-hours"
+    ]
+
+
 @pytest.mark.parametrize(("times", "named"), [(1.1, False), (5.0, True)])
 def test_a_group_is_named_only_if_it_waits_far_longer(times: float, named: bool) -> None:
     draw = np.random.default_rng(2)

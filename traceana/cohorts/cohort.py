@@ -65,7 +65,7 @@ _UNUSED: Final = (
     "gpu_utilization",
 )
 """Columns of jobs that no analysis of a cohort reads."""
-GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster")
+GROUPINGS: Final = ("gpu_type", "qos", "queue", "cluster", "account")
 """Columns of few values by which rows are grouped, in the order of preference."""
 _BESIDE: Final = 0.1
 """Variance over days, beside that over users, from which both are the units."""
@@ -278,7 +278,7 @@ def _tasks(trace: Trace, end_imputation: str) -> Cohort:
             watched_s=pl.lit(times.last_s, pl.Float64) - start,
         ),
         cluster,
-        next((name for name in GROUPINGS if _groups(rows, name)), None),
+        next((name for name in GROUPINGS if name != cluster and _groups(rows, name)), None),
         (definition, note[1:]),
         note,
         from_tasks=True,
@@ -311,7 +311,7 @@ def _jobs(trace: Trace) -> Cohort:
         table.unit_noun,
         _with_requested(rows),
         cluster,
-        next((name for name in GROUPINGS if _groups(rows, name)), None),
+        next((name for name in GROUPINGS if name != cluster and _groups(rows, name)), None),
         (*table.notes, definition, observation.describe(table.unit_noun), note[1:]),
         note,
         observation=observation,

@@ -66,6 +66,8 @@ _LONGER: Final = 1.2
 _ALPHA: Final = 0.05
 _ALARMING: Final = 0.01
 """Adjusted p below which a GPU type that fails more often is an alert, as a node is."""
+_SURE: Final = 0.001
+"""The same of an account: few users are of one, so its level is not kept exactly."""
 _HIGHER: Final = 1.1
 """Ratio of failure rates from which a GPU type is named."""
 
@@ -153,7 +155,8 @@ def _table(consumers: Consumers, name: str) -> Table:
 def _findings(consumers: Consumers, trace: Trace) -> list[Finding]:
     parts = (
         _plain(consumers),
-        _failing_type(consumers, trace),
+        _failing(consumers, trace, "gpu_type"),
+        _failing(consumers, trace, "account"),
         _top(consumers),
         _slow_queue(consumers),
         _waits(consumers, trace),
@@ -177,16 +180,19 @@ def _findings(consumers: Consumers, trace: Trace) -> list[Finding]:
 
 
 def _idle(consumers: Consumers) -> Iterator[Finding]:
-    """Name the users whose GPUs are idle, the largest number of idle hours first."""
-    users, total = consumers.groups.get("user"), consumers.whole["measured_gpu_hours"]
+    """Name the users, else queues whose GPUs are idle, the largest number of idle hours first."""
+    total = consumers.whole["measured_gpu_hours"]
     if not total:
         return
     low = (pl.col("gpu_utilization") < _IDLE) & (pl.col("measured_gpu_hours") >= _NOTICED * total)
-    rows = pl.DataFrame() if users is None else users.drop_nulls("user").filter(low)
-    if rows.height:
-        rows = rows.sort("idle_gpu_hours", descending=True).head(_NAMED)
+    rows = pl.DataFrame()
+    for name in ("user", "queue", "account"):
+        if rows.is_empty() and name in consumers.groups:
+            rows = consumers.groups[name].drop_nulls(name).filter(low)
+            rows = rows.sort("idle_gpu_hours", descending=True).head(_NAMED)
     for row in rows.rows(named=True):
-        user, use = f"user {row['user']}", percent(row["gpu_utilization"])
+        user = f"{in_sentence(key_heading(rows.columns[0]))} {row[rows.columns[0]]}"
+        use = percent(row["gpu_utilization"])
         hours = hours_text(row["measured_gpu_hours"])
         yield Finding(
             f"idle GPUs: {user} used {use} of {hours} GPU-hours, which are "
@@ -408,70 +414,81 @@ def _pending(trace: Trace) -> Iterator[Finding]:
     )
 
 
-def _failing_type(consumers: Consumers, trace: Trace) -> Finding | None:
-    """State the GPU type whose jobs surely fail more often, also at equal users and sizes."""
-    types = consumers.groups.get("gpu_type")
-    if types is None:
+def _failing(consumers: Consumers, trace: Trace, name: str) -> Finding | None:
+    """State the GPU type (by itself) or account whose jobs surely fail more often, as at equal."""
+    groups, is_type = consumers.groups.get(name), name == "gpu_type"
+    if groups is None:
         return None
-    table = types.drop_nulls(["gpu_type", "own_failure_rate"]).filter(
-        pl.col("ended") >= FEWEST_WAITS
-    )
-    if table.height < 2:
-        return None
+    rate = "own_failure_rate" if is_type else "failure_rate"
+    table = groups.drop_nulls([name, rate]).filter(pl.col("ended") >= FEWEST_WAITS)
     most = table.sort("ended", descending=True).head(_NAMED)
-    low, *_, high = most.sort("own_failure_rate").rows(named=True)
-    if high["gpu_type"] != (usual := most.row(0, named=True))["gpu_type"]:
-        low = usual  # the model's odds are against it
-    excess = high["own_failure_rate"] - low["own_failure_rate"]
-    if excess < (_HIGHER - 1) * low["own_failure_rate"] or not excess:
+    if most.height < 2:
         return None
-    at_equal = _types_at_equal(trace, high["gpu_type"], low["gpu_type"])
+    low, *_, high = most.sort(rate).rows(named=True)
+    if high[name] != (usual := most.row(0, named=True))[name]:
+        low = usual  # the model's odds are against it
+    excess = high[rate] - low[rate]
+    if excess < (_HIGHER - 1) * low[rate] or not excess:
+        return None
+    at_equal = _at_equal(trace, name, (high[name], low[name]))
     if at_equal is None:
         return None
     equally, p = at_equal
-    times = ""
-    if low["own_failure_rate"]:
-        times = f" {three_digits(high['own_failure_rate'] / low['own_failure_rate'])} times"
-    apart = any(row["own_failure_rate"] < row["failure_rate"] for row in (high, low))
-    without = ", without ends by a limit or the scheduler" if apart else ""
+    times = f" {three_digits(high[rate] / low[rate])} times" if low[rate] else ""
+    apart = high[rate] + low[rate] < high["failure_rate"] + low["failure_rate"]
+    without = ", without ends by a limit or the scheduler" * apart
+    on = "on" if is_type else "of account"
     text = (
-        f"jobs on {high['gpu_type']} fail{times} as often as on {low['gpu_type']} "
-        f"({share(high['own_failure_rate'])} and {share(low['own_failure_rate'])}{without})"
+        f"jobs {on} {high[name]} fail{times} as often as {on} {low[name]} "
+        f"({share(high[rate])} and {share(low[rate])}{without})"
     )
     n = f"n = {high['ended']:,} and {low['ended']:,} completed and failed jobs"
+    reason = "" if is_type else _reason(trace, pl.col(name).cast(pl.String) == high[name])
     return Finding(
-        f"{text.removesuffix(')')}; {n}).{equally}",
+        f"{text.removesuffix(')')}; {n}).{reason}{equally}",
         effect=excess,
         n=high["ended"],
         cost_jobs=excess * high["ended"],
         certainty="estimated",
-        alert=text if p < _ALARMING else "",
+        alert=text if p < (_ALARMING if is_type else _SURE) else "",
         heading=text.partition(" (")[0],
     )
 
 
-def _types_at_equal(trace: Trace, high: str, low: str) -> tuple[str, float] | None:
-    """State the rates and the odds ratio of two types at equal users and requests, with its p.
+def _reason(trace: Trace, of_group: pl.Expr) -> str:
+    """State the end reason of most failed jobs of a group; empty where none has most of them."""
+    if not trace.has("jobs", ("end_reason",)):
+        return ""
+    failed = of_group & pl.col("status").cast(pl.String).is_in(trace.manifest.failure_statuses)
+    reasons = trace.scan("jobs").filter(failed).select(pl.col("end_reason").cast(pl.String))
+    counts = reasons.collect()["end_reason"].value_counts(sort=True)
+    reason, n = counts.row(0) if counts.height else (None, 0)
+    total = int(counts["count"].sum())
+    return f" {n:,} of {total:,} failed ones ended as {reason}." if reason and 2 * n > total else ""
+
+
+def _at_equal(trace: Trace, name: str, pair: tuple[str, str]) -> tuple[str, float] | None:
+    """State the rates and the odds ratio of two groups at equal users and requests, with its p.
 
     None if the ratio is not surely above 1, or if other users or sizes explain the difference.
     """
     equally = ""
-    if (at_equal := trace.once(rates_at_equal, "gpu_type", (high, low), False)) is not None:
+    if (at_equal := trace.once(rates_at_equal, name, pair, name != "gpu_type")) is not None:
         held, rate, other = at_equal
         if rate < _HIGHER * other:
             return None
         equally = f" With the same composition of {held}: {share(rate)} and {share(other)}."
-    model, _ = trace.once(fit_failure_model, None, False)
+    model, _ = trace.once(fit_failure_model, *((None, False) if name == "gpu_type" else ()))
     if model is None:
         return None
-    pair = pl.col("level").is_in([high, low]) & pl.col("reference").is_in([high, low])
-    rows = model.odds_ratios.filter(pair, feature=key_heading("gpu_type"))
+    both = pl.col("level").is_in(pair) & pl.col("reference").is_in(pair)
+    rows = model.odds_ratios.filter(both, feature=key_heading(name))
     rows = rows.drop_nulls(["pvalue_adjusted", "ci_low"])
     if rows.is_empty():
         return None
     row = rows.row(0, named=True)
-    ends = [row[name] for name in ("odds_ratio", "ci_low", "ci_high")]
-    ratio, *ends = ends if row["level"] == high else [1 / ends[at] for at in (0, 2, 1)]
+    ends = [row[column] for column in ("odds_ratio", "ci_low", "ci_high")]
+    ratio, *ends = ends if row["level"] == pair[0] else [1 / ends[at] for at in (0, 2, 1)]
     if row["pvalue_adjusted"] >= _ALPHA or ratio <= 1:
         return None
     bad = trace.once(bad_nodes)
