@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 
+from tests.questions.trends.logs import BEGIN_S, DAY_S, sessions
+from traceana import add_table, open_store
+from traceana.questions.trends import section
 from traceana.questions.trends.gaps import expected_starts, gap_pvalues, waits_in_gaps
 
 HOUR = 3600.0
@@ -43,3 +50,31 @@ def test_waits_begin_with_the_second_submission_of_a_gap() -> None:
     assert len(of_all) == 60
     assert of_all[30] < 0.01
     assert min(p for place, p in of_all.items() if place != 30) > 0.01
+
+
+@pytest.mark.parametrize("planted", ["storage", "one user", "none"])
+def test_jobs_of_many_users_that_fail_together_are_an_alert(tmp_path: Path, planted: str) -> None:
+    # a file system kills within 4 min what runs on it, which is two thirds of the running jobs
+    rng, at = np.random.default_rng(1), BEGIN_S + 29.6 * DAY_S
+    jobs = sessions(2, users=100)
+    runs = (pl.col("start_s") < at) & (pl.col("end_s") > at)
+    hit = runs & pl.Series(rng.random(jobs.height) < 0.67) & (planted != "none")
+    end = pl.when(hit).then(at + pl.Series(rng.uniform(1, 240, jobs.height))).otherwise("end_s")
+    user = pl.when(hit).then(pl.lit("u1")).otherwise("user") if planted == "one user" else "user"
+    jobs = jobs.with_columns(
+        end_s=end, user=user, status=pl.when(hit).then(pl.lit("failed")).otherwise("status")
+    ).with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
+    jobs = jobs.with_columns(job_id=pl.format("j{}", pl.int_range(pl.len())))
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    trace = open_store(tmp_path).trace("mine")
+    found = [one for one in section.build([trace]).findings if "failed within" in one]
+    if planted != "storage":
+        assert not found
+        return
+    [finding] = found
+    pattern = r"mine: (\d+) jobs of (\d+) users failed within \d min from 2026-03-31 14:2\d; they"
+    [(n, users)] = re.findall(pattern, finding)
+    of_event = jobs.filter(pl.col("end_s").is_between(at, at + 240), pl.col("status") == "failed")
+    assert of_event.height <= int(n) <= of_event.height + 2  # others fail by chance
+    assert int(users) == of_event["user"].n_unique()
+    assert finding.alert.startswith("mine: ")  # type: ignore[attr-defined]

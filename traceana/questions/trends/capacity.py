@@ -12,6 +12,7 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import pdtrc
 
+from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.observation import Capacity, capacity_of, cpus_of, node_column, window_of
 from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window, merge_times, open_overlap
 from traceana.errors import DataError
@@ -27,7 +28,8 @@ from traceana.questions.trends.by_period import (
     used_by,
 )
 from traceana.questions.trends.changes import changes_and_drift
-from traceana.questions.trends.tables import ClusterUtilization, IdleNodes
+from traceana.questions.trends.gaps import failure_bursts
+from traceana.questions.trends.tables import ClusterUtilization, FailureBursts, IdleNodes
 from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Booleans
 from traceana.stats.segments import long_gaps
@@ -340,6 +342,7 @@ class TrendsFound:
     cpus: tuple[float, float, str] | None
     """CPUs of the cluster, the fraction allocated, and where the number is from."""
     idle_nodes: pl.DataFrame
+    bursts: pl.DataFrame
 
 
 def clock_of(trace: Trace, /) -> str | None:
@@ -372,7 +375,30 @@ def trends_of(trace: Trace, /) -> TrendsFound:
         "" if capacity is None else capacity.source,
         trace.once(cpus_allocated),
         trace.once(_idle_of),
+        _bursts(trace),
     )
+
+
+def _bursts(trace: Trace) -> pl.DataFrame:
+    """Return the times in which jobs of many users failed together."""
+    table, unit, window = pl.DataFrame(schema=schema_of(FailureBursts)), trace.manifest.unit, None
+    if trace.has("jobs", (unit, "end_s", "start_s", "status")):
+        window = trace.once(window_of)
+    if window is not None:
+        status = pl.col("status").cast(pl.String).is_in(trace.manifest.failure_statuses)
+        gpus = pl.col("gpus") if trace.has("jobs", ("gpus",)) else pl.lit(None, pl.Float64)
+        jobs = with_end_class(trace.scan("jobs")).select(
+            "start_s",
+            "end_s",
+            user=pl.col(unit).cast(pl.String),
+            gpu_s=gpus * (pl.col("end_s") - pl.col("start_s")),
+            failed=status & (pl.col(END_CLASS) != "user limit").fill_null(value=True),
+        )
+        table = failure_bursts(jobs.filter(pl.col("end_s") <= window[1]).collect(), window)
+        zone = clock_of(trace)
+        begins = [local_time(start, zone) for start in table["start_s"]]
+        table = table.with_columns(begin=pl.Series(begins, dtype=pl.String))
+    return declared(table.select(*schema_of(FailureBursts)), FailureBursts)
 
 
 def _gaps_of(trace: Trace) -> pl.DataFrame:

@@ -1,12 +1,13 @@
-"""Gaps without a running job against chance, and the linear change per week of comparable jobs."""
+"""Gaps without a job and failures at a time against chance, and the linear change per week."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import pdtrc, stdtr, stdtrit
 
 from traceana.stats.segments import long_gaps
 from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, autocorrelation, time_blocks
@@ -95,6 +96,50 @@ def waits_in_gaps(
         usual = (start - submit)[usual & (start <= next_low)]
     pvalues = long_gaps(np.concatenate([wait, usual]), shape=_SHAPE)
     return {int(place[i]): p for i, p in pvalues if i < len(wait) and tested[i]}
+
+
+_TOGETHER_S: Final = 600.0
+_FEWEST_USERS: Final = 5
+_BUSY: Final = 3.0
+"""Failures of a busy hour over those of the mean hour."""
+_SURE: Final = 0.01
+
+
+def failure_bursts(jobs: pl.DataFrame, window: Window, /) -> pl.DataFrame:
+    """Find times of 10 min or less in which jobs of many users failed; jobs by user and end.
+
+    `jobs` has user, start_s, end_s, gpu_s and failed. A user has a failure in 10 min by chance as
+    in a Poisson process at three times the rate of the log. p is that of so many users (Poisson),
+    times the number of intervals of 10 min, at every 5 min; it is below 0.01. Times that are
+    rounded to 10 min have none.
+    """
+    failed = jobs.filter("failed").drop_nulls(["user", "end_s"])
+    if failed.filter(pl.col("end_s") % _TOGETHER_S == 0).height > failed.height / 2:
+        failed = failed.clear()
+    n_intervals = 2 * (window[1] - window[0]) / _TOGETHER_S
+    rate = _BUSY * failed["user"].value_counts()["count"].to_numpy() * 2 / max(n_intervals, 1)
+    expected = float(-np.expm1(-rate).sum())
+    parts = [
+        failed.group_by((pl.col("end_s") + shift) // _TOGETHER_S).agg(
+            start_s=pl.col("end_s").min(),
+            last_s=pl.col("end_s").max(),
+            n=pl.len().cast(pl.Int64),
+            n_users=pl.col("user").n_unique().cast(pl.Int64),
+            gpu_hours=pl.col("gpu_s").sum() / _HOUR_S,
+        )
+        for shift in (0.0, _TOGETHER_S / 2)
+    ]
+    table = pl.concat(parts).rename({"last_s": "end"}).drop("end_s").rename({"end": "end_s"})
+    p = np.minimum(n_intervals * pdtrc(table["n_users"].to_numpy() - 1, expected), 1.0)
+    table = table.with_columns(pvalue=p).filter(
+        pl.col("n_users") >= _FEWEST_USERS, pl.col("pvalue") < _SURE
+    )
+    rows: list[dict[str, Any]] = []
+    for row in table.sort("n_users", "n", "start_s", descending=[True, True, False]).to_dicts():
+        if all(row["start_s"] > one["end_s"] or row["end_s"] < one["start_s"] for one in rows):
+            running = (pl.col("start_s") < row["start_s"]) & (pl.col("end_s") >= row["start_s"])
+            rows.append(row | {"n_running": jobs.filter(running).height})
+    return pl.DataFrame(rows, schema={**table.schema, "n_running": pl.Int64}).sort("start_s")
 
 
 WEEK: Final = 7

@@ -26,6 +26,7 @@ from traceana.questions.trends.capacity import NEEDS, TrendsFound, trends_of
 from traceana.questions.trends.tables import (
     ClusterUtilization,
     Drift,
+    FailureBursts,
     IdleNodes,
     LevelChanges,
     Outages,
@@ -114,6 +115,7 @@ def _trace(trace: Trace) -> Content:
     findings = [
         *(_outage(row | named) for row in result.outages.rows(named=True)),
         *(_outage(row | named) for row in result.of_types.rows(named=True)),
+        *(_burst(row | named) for row in result.bursts.rows(named=True)),
         *(_idle(row | named) for row in result.idle_nodes.rows(named=True)),
         *(_change(row | named, strata) for row in result.changes.iter_rows(named=True)),
     ]
@@ -185,6 +187,9 @@ def _idle_blocks(result: TrendsFound) -> Iterator[Block]:
             caption="Outages",
             columns=[name for name in lost if name[-5:] != "_lost" or result.outages[name].sum()],
         )
+    if result.bursts.height:
+        caption = "Jobs of many users that failed together"
+        yield result_table(result.bursts, FailureBursts, caption=caption)
     if result.idle_nodes.height:
         left = {"begin", "duration_s", "is_first", "lasts"}
         idle = result.idle_nodes
@@ -338,6 +343,25 @@ def _outage(row: dict[str, Any]) -> Finding:
         cost_gpu_h=lost,
         cost_jobs=row["jobs_lost"],
         alert=f"outage: {text}",
+        heading=text,
+    )
+
+
+def _burst(row: dict[str, Any]) -> Finding:
+    lost, lasted_s = row["gpu_hours"] or 0.0, row["end_s"] - row["start_s"]
+    within = duration(60 * -(-lasted_s // 60) or 60)
+    text = (
+        f"{row['n']:,} jobs of {row['n_users']:,} users failed within {within} from {row['begin']}"
+        f"{row['zone']}"
+    )
+    cost = f"; they had used {three_digits(lost)} GPU-hours" if lost else ""
+    return Finding(
+        f"{text}{cost}. {plural(row['n_running'], 'job')} ran then.",
+        effect=row["n"] / max(row["n_running"], row["n"]),
+        n=row["n"],
+        cost_gpu_h=lost,
+        cost_jobs=row["n"],
+        alert=text,
         heading=text,
     )
 

@@ -49,6 +49,19 @@ class Outages(ResultTable):
     pvalue = number("p", "probability of such a gap by chance", display="pvalue")
 
 
+class FailureBursts(ResultTable):
+    """Times in which jobs of many users failed together."""
+
+    begin = text("Begin", "local time of the first failure, or seconds on the clock of the trace")
+    start_s = clock("Start", "of the first failure, on the clock of the trace")
+    end_s = clock("End", "of the last failure, on the clock of the trace")
+    n = count("Failed jobs", "but not by a limit that the user requested")
+    n_users = count("Users", "of these jobs")
+    n_running = count("Running jobs", "at the first failure")
+    gpu_hours = hours("GPU-hours", "of the jobs that failed; null without GPUs")
+    pvalue = number("p", "probability of so many users by chance", display="pvalue")
+
+
 class IdleNodes(ResultTable):
     """Nodes that ran no job at the same time, longer than chance explains."""
 
