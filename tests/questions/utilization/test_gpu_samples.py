@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from traceana import assign_gpu_samples, sampled_gpu_usage
 from traceana.errors import DataError
+from traceana.questions.utilization.gpu_samples import unlike_gpus
 
 # two GPUs of n1, every 30 s for an hour: GPU 0 is half idle under eva, GPU 1 idle without a job
 TIMES = [30.0 * number for number in range(120)]
@@ -46,6 +48,35 @@ def test_idle_hours_by_user_and_power_by_job() -> None:
     assert by_job["power_w_mean"] == pytest.approx(200)
     assert by_job["energy_kwh"] == pytest.approx(0.2)
     assert by_job["memory_gib_max"] is None
+
+
+def test_a_dead_gpu_and_a_machine_of_less_power_are_found() -> None:
+    # four machines of four GPUs, in use two thirds of the time; GPU 3 of n2 never, n3 at 250 W
+    rng = np.random.default_rng(1)
+    rows = [
+        (f"n{machine}", str(gpu), 30.0 * time, time % 3 > 0 and (machine, gpu) != (2, 3))
+        for machine in range(1, 5)
+        for gpu in range(4)
+        for time in range(300)
+    ]
+    samples = pl.DataFrame(rows, ["machine_id", "gpu", "time_s", "busy"], orient="row")
+    high = pl.when(pl.col("machine_id") == "n3").then(250.0).otherwise(380.0)
+    samples = samples.select(
+        "machine_id",
+        "gpu",
+        "time_s",
+        utilization=pl.when("busy").then(0.95).otherwise(0.0),
+        power_w=pl.when("busy").then(high).otherwise(60.0) + pl.Series(rng.normal(0, 5, len(rows))),
+    )
+    idle, low = unlike_gpus(samples)
+    assert idle.select("machine_id", "gpu", "n", "others").rows() == [
+        ("n2", "3", 300, pytest.approx(2 / 3))
+    ]
+    assert low.select("machine_id", "n").rows() == [("n3", 800)]
+    assert low.select("power_w", "others").row(0) == pytest.approx((250, 380), abs=1)
+    usual = samples.filter(~pl.col("machine_id").is_in(["n2", "n3"]))
+    assert not any(table.height for table in unlike_gpus(usual))
+    assert unlike_gpus(samples.drop("power_w"))[1].is_empty()
 
 
 def test_a_row_per_measure_counts_as_one_sample() -> None:

@@ -32,7 +32,11 @@ from traceana.questions.utilization.analyze import (
     requested_curves,
     requested_used,
 )
-from traceana.questions.utilization.gpu_samples import SHOWN_GROUPS, analyze_gpu_samples
+from traceana.questions.utilization.gpu_samples import (
+    SHOWN_GROUPS,
+    analyze_gpu_samples,
+    unlike_gpus,
+)
 from traceana.questions.utilization.tables import (
     AllocationSummary,
     GpuSharing,
@@ -336,6 +340,8 @@ REQUESTED_USED = Section(
 
 _OWNERS: Final = {"user": "user", "job_id": "job"}
 _MOSTLY: Final = 0.5
+_UNLIKE: Final = 3
+"""GPUs, and machines, that differ from others and are named."""
 
 
 def build_gpu_samples(traces: Sequence[Trace]) -> Content:
@@ -358,6 +364,7 @@ def build_gpu_samples(traces: Sequence[Trace]) -> Content:
             if row["n_ambiguous"]:
                 prefix += "among samples of a prefix job, "
             findings += _idlest(prefix, _OWNERS[by], by, result[by].drop_nulls(by).head(1))
+        findings += _unlike(trace)
         tables = [result_table(result[""], SampledUsage, caption="Sampled use of GPUs")]
         for by, owner in _OWNERS.items():
             if by in result:
@@ -387,6 +394,32 @@ def _idlest(title: str, owner: str, by: str, first: pl.DataFrame) -> Iterator[Fi
             f"{hours(row['idle_gpu_hours'])} of {held} ({part}).",
             cost_gpu_h=row["idle_gpu_hours"],
             alert=alert if row["fraction_idle"] > _MOSTLY else "",
+        )
+
+
+def _unlike(trace: Trace) -> Iterator[Finding]:
+    """State the GPUs that are idle beside others in use, and the machines of less power."""
+    idle, low = unlike_gpus(trace.frame("gpu_samples"))
+    for row in idle.head(_UNLIKE).rows(named=True):
+        text = f"{trace.label}: GPU {row['gpu']} of {row['machine_id']} was idle in all samples"
+        yield Finding(
+            f"{text} (n = {row['n']:,}); the GPUs beside it were in use {share(row['others'])} of "
+            "the time (median).",
+            cost_gpu_h=row["idle_gpu_hours"] * row["others"],
+            n=row["n"],
+            heading=text,
+            machine=row["machine_id"],
+        )
+    for row in low.head(_UNLIKE).rows(named=True):
+        watts = f"{row['power_w']:,.0f} W, the median machine {row['others']:,.0f} W"
+        text = f"{trace.label}: at high utilization the GPUs of {row['machine_id']} drew {watts}"
+        yield Finding(
+            f"{text} (mean at a utilization of 90 % or more; n = {row['n']:,} samples). A limit of "
+            "power, another type of GPU or other jobs may be the reason.",
+            effect=row["power_w"] / row["others"] - 1,
+            n=row["n"],
+            heading=text,
+            machine=row["machine_id"],
         )
 
 
