@@ -231,6 +231,11 @@ def test_text_is_escaped_before_it_is_marked_up() -> None:
     assert write_prose("see https://a.org/x?y=1&z") == (
         'see <a href="https://a.org/x?y=1&amp;z">https://a.org/x?y=1&amp;z</a>'
     )
+    assert write_prose("since 2026-02-19 20:00 and 2026-02 (1-2026-02-19)") == (
+        "since <time>2026-02-19 20:00</time> and 2026-02 (1-2026-02-19)"
+    )
+    dated = write_prose("https://a.org/2026-02-19/b")
+    assert dated == '<a href="https://a.org/2026-02-19/b">https://a.org/2026-02-19/b</a>'
     assert write_prose("12 s, 3.5 % of n = 4 sets") == (
         "12\u00a0s, 3.5\u00a0% of n\u00a0=\u00a04 sets"
     )

@@ -43,6 +43,7 @@ _MAX_COLUMNS: Final = 8
 _VIEW_BOX: Final = re.compile(r'viewBox="([^"]+)"')
 _CODE: Final = re.compile(r"`([^`]+)`")
 _UNIT: Final = re.compile(r"(?<=\d) (?=(?:%|ms|s|min|h|d|kB|MB|GB)(?!\w))")
+_DATE: Final = re.compile(r"(?<![\w/.=-])\d{4}-\d\d-\d\d(?: \d\d:\d\d)?(?![\w/-])")
 _SENTENCE: Final = re.compile(r"(?<=[^.]\.) (?=[A-Z0-9])")
 _BRACKET: Final = re.compile(r" \(((?:[^()]|\([^()]*\))*)\)([.;:].*)", re.DOTALL)
 _ONLY_N: Final = re.compile(r" \((?:[^();]*\bn = [\d,]+[^();]*;? ?)+\)\.")
@@ -446,11 +447,11 @@ def explainer(terms: Mapping[str, str], seen: set[str], /) -> Callable[..., Mark
 
 
 def write_prose(text: str, /) -> Markup:
-    """Escape a text; `code` and addresses become elements, a number stays with its unit."""
+    """Escape a text; `code`, dates and addresses become elements, a number stays with its unit."""
     safe = _UNIT.sub("\N{NO-BREAK SPACE}", str(escape(shortened(text))))
     safe = safe.replace("n = ", "n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}")
     safe = _P.sub("p\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", safe)
-    safe = _CODE.sub(r"<code>\1</code>", safe)
+    safe = _CODE.sub(r"<code>\1</code>", _DATE.sub(r"<time>\g<0></time>", safe))
     return Markup(_ADDRESS.sub(r'<a href="\g<0>">\g<0></a>', safe))  # noqa: S704  escaped above
 
 
