@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import traceana
+from tests.cli.command import run_command
 from traceana.cli import app
 
 LOG = """JobID|JobName|User|Partition|State|Submit|Start|End|Elapsed|AllocTRES
@@ -91,3 +92,41 @@ def test_a_report_of_files_in_a_named_store_names_it(
     assert "<code>traceana report --store data</code>" in page
     assert str(tmp_path) not in page
     assert traceana.open_store(tmp_path / "data").traces() == ["march"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (["--since", "soon"], "time 'soon' cannot be read; write 2026-03-31"),
+        (["--window", "2026-03-01", "x"], "time 'x' cannot be read; write 2026-03-31"),
+        (
+            ["--since", "2026-04-01", "--until", "2026-03-01"],
+            "the begin, 2026-04-01, is not before",
+        ),
+        (["--window", "90", "60"], "the begin, 90, is not before the end, 60; exchange them"),
+    ],
+)
+def test_limits_that_no_log_has_are_refused_before_one_is_read(
+    tmp_path: Path, limits: list[str], message: str
+) -> None:
+    for command in ("report", "summary"):
+        done = run_command(command, tmp_path / "missing.txt", *limits)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"traceana: {message}")
+        assert done.stderr.count("\n") == 1
+
+
+def test_limits_outside_the_log_are_refused_with_its_times(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text(LOG)
+    for limits in (["--since", "2027-01-01"], ["--window", "2027-01-01", "2027-02-01"]):
+        done = run_command("summary", tmp_path / "log.txt", *limits)
+        assert done.returncode == 2
+        assert "the log is from 2026-03-02 08:00 UTC to 2026-04-02 08:12 UTC: choose" in done.stderr
+
+
+def test_limits_are_refused_where_there_are_no_jobs(tmp_path: Path) -> None:
+    faults = pl.DataFrame({"machine_id": ["a"], "start_s": [0.0]})
+    traceana.add_table(faults, trace="faults", table="faults", store=tmp_path / "own")
+    done = run_command("summary", "--store", tmp_path / "own", "--since", "5")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--since: a limit chooses jobs, and there is no table of jobs here" in done.stderr

@@ -64,6 +64,7 @@ def compare(
         check_condition(fail_if)
         if len(traces) > 2:
             raise DataError("--fail-if is for two traces, or one and --split TIME")
+    options.check_limits(since, until, window)
     changes = None
     with (
         TemporaryDirectory(prefix="traceana-") as scratch,

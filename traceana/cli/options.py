@@ -55,6 +55,18 @@ def described(command: Callable[..., None], name: str, /) -> Callable[..., None]
     return command
 
 
+def check_limits(since: str | None, until: str | None, window: tuple[str, str] | None) -> None:
+    """Refuse limits that no log has, before a log is read."""
+    from traceana.exchange.selection import read_time
+
+    for ends in ((since, until), window or (None, None)):
+        times = [read_time(end) for end in ends if end is not None]
+        zones = {getattr(time, "tzinfo", "seconds") for time in times}
+        if len(times) == 2 and len(zones) == 1 and times[0] >= times[1]:  # type: ignore[operator]
+            begin, end = ends
+            raise DataError(f"the begin, {begin}, is not before the end, {end}; exchange them")
+
+
 @contextmanager
 def limited_store(
     store: Path | None,
@@ -89,6 +101,9 @@ def limited_store(
         return
     with TemporaryDirectory(prefix="traceana-") as scratch:
         source = open_store(store)
+        if given and not source.traces(table="jobs"):
+            named = " and ".join(f"--{name}" for name in given)
+            raise DataError(f"{named}: a limit chooses jobs, and there is no table of jobs here")
         for number, step in enumerate(steps):
             target = Path(scratch) / str(number)
             step(source, target)

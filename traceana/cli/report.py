@@ -48,6 +48,7 @@ def report(
     from traceana.report.run import count_workers
 
     check_sections(only or ())  # before the store is looked for
+    options.check_limits(since, until, window)
     read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     results: list[str] = []
     failed: list[str] = []
@@ -100,6 +101,7 @@ def summary(
     from traceana.report.build import summarize
     from traceana.report.run import count_workers
 
+    options.check_limits(since, until, window)
     limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
     with (
         _open_store(paths, store, mapping=mapping, reader=reader, timezone=timezone) as opened,

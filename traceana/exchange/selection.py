@@ -105,7 +105,8 @@ def select_jobs(
     options = {"since": since, "until": until, "window": ends, "where": where}
     limits = [f"{option} {value}" for option, value in options.items() if value is not None]
     if jobs.is_empty():
-        raise DataError(f"{trace}: no job is left ({', '.join(limits)}); widen the limits")
+        low, high = find_window(source.scan(trace, "jobs"), manifest)
+        raise DataError(f"{trace}: no job is left ({', '.join(limits)}){_log(low, high)}")
 
     def write(table: str, path: Path) -> list[str]:
         rows = every if table == "jobs" else source.scan(trace, table)
@@ -147,6 +148,7 @@ def _within(
 ) -> tuple[pl.LazyFrame, float | None, float | None]:
     """Return the jobs within the limits, as seen at the end, and both ends of their window."""
     low, high = find_window(jobs, manifest)
+    log = _log(low, high)
     if window is not None:
         low, high = (to_seconds(end, manifest) for end in window)
     start_s = _pick(max, low, to_seconds(since, manifest))
@@ -155,32 +157,44 @@ def _within(
         return jobs, start_s, end_s
     if start_s is not None and end_s is not None and start_s > end_s:
         ends = f"the begin, {clock(start_s)}, is after the end, {clock(end_s)}"
-        raise DataError(f"{manifest.trace}: no job is left ({ends}); check the limits")
+        raise DataError(f"{manifest.trace}: no job is left ({ends}){log}")
     # nothing is after the end of a window that is not limited
     after = inf if end_s is None or (end_s == high and window is None) else end_s
     return clip_jobs(jobs, (-inf if start_s is None else start_s, after)), start_s, end_s
+
+
+def _log(low: float | None, high: float | None) -> str:
+    """Return the times of a log, as the end of a message on limits that leave nothing."""
+    if low is None or high is None:
+        return "; widen the limits"
+    return f"; the log is from {clock(low)} to {clock(high)}: choose limits within it"
 
 
 def _pick(pick: Callable[..., float | None], *ends: float | None) -> float | None:
     return pick((end for end in ends if end is not None), default=None)
 
 
-def to_seconds(given: Time | None, manifest: Manifest) -> float | None:
-    """Return a date, a time or seconds as seconds on the clock of a trace."""
-    if given is None or (isinstance(given, int | float) and not isinstance(given, bool)):
-        return given
-    moment = given
+def read_time(given: Time, /) -> float | date:
+    """Read seconds, a date or a time from a text; they may be given as such."""
     if isinstance(given, str):
         with suppress(ValueError):
             return float(given)
         try:
-            moment = datetime.fromisoformat(given)
+            return datetime.fromisoformat(given)
         except ValueError:
             raise DataError(
                 f"time {given!r} cannot be read; write 2026-03-31, 2026-03-31T08:00, or seconds"
             ) from None
-    if not isinstance(moment, date):
+    if isinstance(given, bool) or not isinstance(given, int | float | date):
         raise DataError(f"time {given!r} cannot be read; pass a date, a time or seconds")
+    return given
+
+
+def to_seconds(given: Time | None, manifest: Manifest) -> float | None:
+    """Return a date, a time or seconds as seconds on the clock of a trace."""
+    moment = given if given is None else read_time(given)
+    if moment is None or isinstance(moment, int | float):
+        return moment
     if not manifest.absolute_times:
         raise DataError(
             f"{manifest.trace} has no dates (its times are seconds on a clock of its own); "
