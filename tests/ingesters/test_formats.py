@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from traceana.errors import DataError, SourceError
 from traceana.ingesters import ingest
 from traceana.ingesters.readers.kubectl import read_quantity
 from traceana.ingesters.readers.reader import readers
+from traceana.questions.trends.capacity import cpus_allocated
 from traceana.store import Store, TableEntry
 
 
@@ -72,6 +74,38 @@ def test_swf_without_a_start_is_on_its_own_clock(write: Write, tmp_path: Path) -
     assert jobs["submit_s"].to_list() == [0.0, 5.0, 7.0]
     with pytest.raises(SourceError, match="UnixStartTime is 'soon'"):
         read(write("b.swf", SWF.replace("843458400", "soon")) / "b.swf", tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("header", "nodes", "cpus"),
+    [
+        ("; MaxNodes: 100\n; MaxProcs: 200\n", 100, 200),
+        ("; MaxProcs: 430 (of which 14 are for logins)\n", 1, 430),
+        ("; MaxNodes: 100\n; MaxProcs: unknown\n", None, None),
+        ("; MaxNodes: 0\n; MaxProcs: 7\n", 1, 7),
+    ],
+)
+def test_swf_states_the_capacity(
+    write: Write, tmp_path: Path, header: str, nodes: int | None, cpus: int | None
+) -> None:
+    path = write("a.swf", header + SWF) / "a.swf"
+    read(path, tmp_path / "store")
+    trace = Store(tmp_path / "store").trace("a")
+    if cpus is None:
+        assert not trace.manifest.capacity
+        return
+    assert trace.manifest.capacity["all"].nodes == nodes
+    found = cpus_allocated(trace)
+    assert found is not None
+    # 100 s of 8 processors and 50 s of 4, from the first submission to the last end at 110 s
+    assert found[:2] == pytest.approx((cpus, (100 * 8 + 50 * 4) / (cpus * 110)))
+    assert found[2] == "as stated"
+    own = tmp_path / "own.toml"
+    text = (files("traceana.ingesters.mappings") / "swf.toml").read_text()
+    more = "[trace.capacity]\nall = { nodes = 3, gpus_per_node = 0, cpus_per_node = 8 }\n[jobs]"
+    own.write_text(text.replace("[jobs]", more, 1))
+    ingest(path, trace="mine", mapping=own, store=tmp_path / "store")
+    assert Store(tmp_path / "store").trace("mine").manifest.capacity["all"].nodes == 3
 
 
 def test_swf_labels_stand_before_the_first_job(write: Write, tmp_path: Path) -> None:

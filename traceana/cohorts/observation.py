@@ -303,9 +303,11 @@ def capacity_of(trace: Trace, /) -> Capacity | None:
 
 
 def cpus_of(trace: Trace, /) -> Capacity | None:
-    """Return the CPUs of the machines of a trace, or of the nodes seen; else None."""
+    """Return the CPUs of the machines of a trace, as stated, or of the nodes seen; else None."""
     if not trace.has("machines", ("cpus",)):
-        return _seen(trace, "cpus")
+        groups = trace.manifest.capacity.values()
+        stated = sum(group.nodes * (group.cpus_per_node or 0) for group in groups)
+        return Capacity(stated, None, "as stated") if stated else _seen(trace, "cpus")
     total = trace.scan("machines").select(pl.col("cpus").cast(pl.Float64).sum()).collect().item()
     return Capacity(total, None, "of the machines") if total else None
 

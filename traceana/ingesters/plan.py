@@ -383,7 +383,9 @@ def describe_trace(
     old = store.manifest(name) if name in store.traces() else None
     if old and kind != "catalog":  # tables of other mappings stay
         stated = old.facts | stated
-    stated |= facts
+    # what the user states of the machines goes before what a file's header does
+    of_user = {name: stated[name] for name in ("capacity",) if name in stated}
+    stated |= {**facts, **of_user}
     times = [
         second
         for entry in ledger.entries

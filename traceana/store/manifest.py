@@ -37,6 +37,8 @@ class Capacity:
         Type of the GPUs; None where it is not stated.
     slot_s
         Seconds between two decisions of its scheduler; None where they are not stated.
+    cpus_per_node
+        CPUs, or processors, of each machine; None where they are not stated.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class Capacity:
     gpus_per_node: int
     gpu_type: str | None = None
     slot_s: float | None = None
+    cpus_per_node: float | None = None
 
     @property
     def gpus(self) -> int:

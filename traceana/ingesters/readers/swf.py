@@ -30,10 +30,17 @@ def _header(file: CsvFile) -> dict[str, str]:
 
 def _facts(labels: dict[str, str]) -> dict[str, Any]:
     names = [labels[name] for name in ("Computer", "Installation") if name in labels]
-    facts = {"title": ", ".join(names)} if names else {}
+    facts: dict[str, Any] = {"title": ", ".join(names)} if names else {}
     zone = labels.get("TimeZoneString", "").strip('"')
     if zone in zoneinfo.available_timezones():
         facts["timezone"] = zone
+    nodes, processors = (
+        int(match[0]) if (match := re.match("[0-9]{1,9}", labels.get(name, ""))) else 0
+        for name in ("MaxNodes", "MaxProcs")
+    )
+    if processors:
+        each = {"nodes": nodes or 1, "gpus_per_node": 0, "cpus_per_node": processors / (nodes or 1)}
+        facts["capacity"] = {"all": each}
     return facts
 
 

@@ -178,7 +178,8 @@ def _standardized(
     if rows[by].n_unique() < 2:
         return None
     names = {}
-    if "gpus" in rows.columns and by not in ("gpus", "gpus_requested"):
+    sized = "gpus" in rows.columns and rows["gpus"].n_unique() > 1
+    if sized and by not in ("gpus", "gpus_requested"):
         rows = rows.with_columns(_log2(pl.col("gpus")).floor().alias("size_class"))
         names["size_class"] = "size (GPUs)"
     if by != "user" and "user" in rows.columns and rows["user"].count():
