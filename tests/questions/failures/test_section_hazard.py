@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 
 import traceana
 
@@ -109,6 +110,9 @@ def test_equal_first_and_last_hazards_do_not_hide_a_peak(tmp_path: Path) -> None
         }
     )
     page = page_of(jobs, tmp_path)
-    assert re.search(r"from 1 min to 10 min of runtime. This is [\d.]+ times that", page)
-    [(low, high)] = re.findall(r"n = \d+\): ([\d.]+) to ([\d.]+) times by the limits of", page)
+    assert re.search(r"Jobs fail [\d.]+ times as often per hour of runtime from 1 min to 10", page)
+    [(low, high)] = re.findall(r" \(([\d.]+) to ([\d.]+) times by the limits of both", page)
     assert float(low) < 10 < float(high)
+    # 1 - exp(-3 * 9 / 60) = 36 % of those that run for a minute
+    [part] = re.findall(r"(\d+) % of the jobs that run for 1 min fail before 10 min", page)
+    assert int(part) == pytest.approx(36, abs=2)

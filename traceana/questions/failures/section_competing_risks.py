@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -305,6 +306,7 @@ _HAZARD_LIMITATIONS: Final = (
     "repeated and lost GPU-hours are an upper bound."
 )
 _SAME: Final = ("user", "job_name")
+_LIMITS: Final = ("ci_low", "ci_high")
 _FEWEST: Final = 10
 """Events in an interval that the finding needs."""
 _MOSTLY: Final = 0.5
@@ -350,30 +352,42 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
     pairs = ((rows[0], rows[-1]), (ordered[0], ordered[-1]))
     first, last = next((pair for pair in pairs if _are_apart(*pair)), pairs[0])
     apart = _are_apart(first, last)
-    compared, ratios = "not distinguishable from that", ""
-    if apart:
-        ratio = first["hazard_per_h"] / last["hazard_per_h"]
-        compared = f"{three_digits(ratio)} times that"
-        ends = first["ci_low"] / last["ci_high"], first["ci_high"] / last["ci_low"]
-        ratios = f": {digits_range(*ends)} times by the limits of both intervals"
     when, later = (
         f"from {duration(row['from_s'])} on"
         if row["to_s"] is None
         else f"from {duration(row['from_s'])} to {duration(row['to_s'])}"
         for row in (first, last)
     )
-    first_n, last_n = (
-        f"(95 % CI {digits_range(row['ci_low'], row['ci_high'])}; n = {count(row['n_events'])})"
-        for row in (first, last)
-    )
+    per_hour = "per hour of runtime"
+    compared = f"failures {per_hour} {when} are not distinguishable from those {later}"
+    heading = compared
+    if apart:
+        ratio = three_digits(first["hazard_per_h"] / last["hazard_per_h"])
+        ends = first["ci_low"] / last["ci_high"], first["ci_high"] / last["ci_low"]
+        heading = f"{cohort.noun} fail {ratio} times as often {per_hour} {when} as {later}"
+        compared = f"{heading} ({digits_range(*ends)} times by the limits "
+        compared += "of both intervals)"
     return Finding(
-        f"{cohort.noun} fail at {three_digits(first['hazard_per_h'])} per hour "
-        f"{first_n} {when} of runtime. This is {compared} {later}, "
-        f"{three_digits(last['hazard_per_h'])} per hour {last_n}{ratios}.",
-        heading=f"the failure rate {when} of runtime is {compared} {later}",
+        f"{_failing(first, cohort.noun)}, and {_failing(last, cohort.noun)}, if they do not end "
+        f"otherwise. {compared[0].upper()}{compared[1:]}.",
+        heading=heading,
         is_null=not apart,
         is_description=True,
     )
+
+
+def _failing(row: dict[str, Any], noun: str) -> str:
+    """State the fraction that fails in an interval of runtime, of those that reach it."""
+    hours = 24 if row["to_s"] is None else (row["to_s"] - row["from_s"]) / 3600
+    part, low, high = (-math.expm1(-row[name] * hours) for name in ("hazard_per_h", *_LIMITS))
+    of = noun if not row["from_s"] else f"the {noun} that run for {duration(row['from_s'])}"
+    until = (
+        "within a further day"
+        if row["to_s"] is None
+        else f"before {duration(row['to_s'])} of runtime"
+    )
+    limits = f"95 % CI {fraction_range(low, high)}; n = {count(row['n_events'])}"
+    return f"{share(part)} of {of} fail {until} ({limits})"
 
 
 def _are_apart(first: dict[str, Any], last: dict[str, Any]) -> bool:
