@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -12,7 +13,6 @@ from scipy.special import chdtrc, chdtri, expit, fdtrc, logit, ndtri, stdtr, std
 from traceana.errors import DataError
 from traceana.stats.arrays import Booleans, Floats, Integers
 from traceana.stats.intervals import FEWEST_CLUSTERS
-from traceana.stats.regression import fit_logit
 
 _ALL: Final = 1 - 1e-9  # fraction of the information that leaves none to the other clusters
 
@@ -53,7 +53,7 @@ class Calibration(NamedTuple):
 def fit_logistic(
     design: Floats, failed: Floats, cluster: Integers | None, /, *, confidence: float
 ) -> LogisticFit:
-    """Fit a logistic regression by maximum likelihood, with robust standard errors.
+    """Fit a logistic regression by maximum likelihood (statsmodels), with robust standard errors.
 
     Independent rows: HC1. Clusters: the jackknife CV3 (MacKinnon, Nielsen and Webb, Journal of
     Applied Econometrics 38, 2023); NaN for a coefficient of a single cluster. t with clusters - 1,
@@ -145,27 +145,29 @@ def calibrate(chance: Floats, failed: Floats, /) -> Calibration:
 
 def _fit(design: Floats, failed: Floats, cluster: Integers | None) -> tuple[Floats, Floats]:
     """Return the coefficients and their covariance."""
+    from statsmodels.discrete.discrete_model import Logit  # noqa: PLC0415
+
     no_odds = DataError(
         "the logistic model has no finite odds ratios: its features separate failures from the "
         "rest without an error (separation); remove one"
     )
-    with np.errstate(all="ignore"):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
         try:
-            beta, information, converged = fit_logit(design, failed)
-            inverse = np.linalg.inv(information)
+            fit = Logit(failed, design).fit(disp=False, maxiter=50, cov_type="HC0")
         except np.linalg.LinAlgError:
             raise no_odds from None
-        error = np.sqrt(np.diag(inverse))
+        beta = np.asarray(fit.params, dtype=float)
+        error = np.sqrt(np.diag(np.asarray(fit.normalized_cov_params)))
     scale = np.where(design.std(axis=0) > 0, design.std(axis=0), 1.0)
     # with an unbounded likelihood, rounding stops the coefficients far out
     finite = (np.abs(beta) * scale < 15).all() and (error * scale < 30).all()
-    if not (converged and finite):
+    if not (fit.mle_retvals["converged"] and finite):
         raise no_odds
-    residual = failed - expit(design @ beta)
     if cluster is not None:
-        return beta, _jackknife_covariance(design, residual, beta, cluster)
-    scores = design * residual[:, None]
-    covariance = inverse @ (scores.T @ scores) @ inverse
+        return beta, _jackknife_covariance(design, failed - expit(design @ beta), beta, cluster)
+    covariance = np.asarray(fit.cov_params(), dtype=float)
+    # cov_type="HC1" of statsmodels has this factor for linear models only
     return beta, covariance * len(failed) / (len(failed) - design.shape[1])
 
 
@@ -304,6 +306,8 @@ def pooled_odds(tables: Floats, /, *, confidence: float) -> PooledOdds:
     Variance of Robins, Breslow and Greenland (1986), Cochran-Mantel-Haenszel test without
     continuity correction, Breslow and Day's test with Tarone's correction (Biometrika 72, 1985).
     """
+    from statsmodels.stats.contingency_tables import StratifiedTable  # noqa: PLC0415
+
     informative = (tables.sum(axis=1) > 0).all(axis=1) & (tables.sum(axis=2) > 0).all(axis=1)
     kept = tables[informative]
     nothing = PooledOdds(np.nan, np.nan, np.nan, np.nan, np.nan, len(kept))
@@ -311,34 +315,20 @@ def pooled_odds(tables: Floats, /, *, confidence: float) -> PooledOdds:
         return nothing
     n = kept.sum(axis=(1, 2))
     agree, disagree = kept[:, 0, 0] * kept[:, 1, 1] / n, kept[:, 0, 1] * kept[:, 1, 0] / n
-    (a, b), (c, d) = kept.transpose(1, 2, 0)
-    row, column = a + b, a + c
-    variance = row * column * (c + d) * (b + d) / (n**2 * (n - 1))
-    pvalue = float(chdtrc(1, (a - row * column / n).sum() ** 2 / variance.sum()))
+    table = StratifiedTable([stratum + 0.0 for stratum in kept])
+    # from the statistic: statsmodels returns 0 for a p-value below 1e-16
+    pvalue = float(chdtrc(1, table.test_null_odds(correction=False).statistic))
     if not agree.sum() or not disagree.sum():
         return nothing._replace(pvalue=pvalue)
-    r, s = agree.sum(), disagree.sum()
-    ratio = float(r / s)
-    same, other = (a + d) / n, (b + c) / n
-    spread = same @ agree / r**2 + (same @ disagree + other @ agree) / (r * s)
-    half = ndtri((1 + confidence) / 2) * np.sqrt((spread + other @ disagree / s**2) / 2)
-    low, high = np.exp(np.log(r / s) + half * np.array([-1, 1])).tolist()
+    low, high = table.oddsratio_pooled_confint(alpha=1 - confidence)
+    ratio = float(table.oddsratio_pooled)
     equal = np.nan
     if len(kept) > 1:
-        # the first cell expected in each stratum with the pooled odds ratio, a root of a quadratic
-        middle = ratio * (row + column) + d - a
-        root = np.sqrt(middle**2 + 4 * (1 - ratio) * ratio * row * column)
-        with np.errstate(all="ignore"):
-            first = np.where(
-                middle > 0,
-                2 * ratio * row * column / (middle + root),
-                (root - middle) / 2 / (1 - ratio),
-            )
-        cells = np.stack([first, row - first, column - first, d - a + first])
-        variance = 1 / (1 / cells).sum(axis=0)
-        statistic = ((a - first) ** 2 / variance).sum() - (a - first).sum() ** 2 / variance.sum()
-        equal = float(chdtrc(len(kept) - 1, statistic))
-    return PooledOdds(ratio, low, high, pvalue, equal, len(kept))
+        # statsmodels divides by 0 where the ratio is 1 exactly
+        nudge = 1e-6 * (abs(ratio - 1) < 1e-9)
+        moved = StratifiedTable([stratum + np.diag([nudge, nudge]) for stratum in kept])
+        equal = float(chdtrc(len(kept) - 1, moved.test_equal_odds(adjust=True).statistic))
+    return PooledOdds(ratio, float(low), float(high), pvalue, equal, len(kept))
 
 
 class ClusteredOdds(NamedTuple):

@@ -28,7 +28,7 @@ FOLDER: Final = "TRACEANA_CACHE"
 """Variable that names another folder: a command that keeps nothing sets it to a temporary one."""
 _TEMPORARY: Final = "traceana-read-"
 _COMMAND: Final = ".command"
-_LIBRARIES: Final = ("polars", "pyarrow", "narwhals", "numpy", "scipy")
+_LIBRARIES: Final = ("polars", "pyarrow", "narwhals", "numpy", "scipy", "statsmodels")
 _LARGEST_OBJECT_BYTES: Final = 1 << 26
 _DIGEST_BYTES: Final = 32
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -30,7 +31,6 @@ from traceana.questions.failures.tables import HazardRatios, OutcomesByHorizon
 from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.arrays import Floats, Integers
 from traceana.stats.permutation import too_few_clusters
-from traceana.stats.regression import RiskSets
 from traceana.store import Trace
 from traceana.store.frames import Names, as_keys, as_names, beside, collect
 from traceana.tables.declare import declared, returns, schema_of
@@ -90,8 +90,8 @@ def cause_specific_hazards(
         One row per cause and coefficient with the columns
         {columns}
 
-        By Cox's partial likelihood with Efron's ties; more than 500 distinct runtimes are rounded
-        up to quantiles of the cause's times, with Breslow's ties.
+        By statsmodels' ``PHReg`` with Efron's ties; more than 500 distinct runtimes are rounded up
+        to quantiles of the cause's times, with Breslow's ties.
 
     Raises
     ------
@@ -190,39 +190,38 @@ def _fit_cox(
     time: Floats, entry: Floats | None, event: Floats, matrix: Floats, clusters: list[Integers]
 ) -> tuple[Floats, Floats, Floats, str | None]:
     """Return the coefficients, their errors, the degrees of freedom, and a note."""
-    exact = len(np.unique(time)) <= MOST_TIMES
-    if not exact:
+    from statsmodels.duration.hazard_regression import PHReg  # noqa: PLC0415
+
+    ties = "efron"
+    if len(np.unique(time)) > MOST_TIMES:
         # each interval of time ends at a quantile of the events' times
         ends = np.unique(np.quantile(time[event == 1], np.linspace(0, 1, MOST_TIMES)))
         place = np.searchsorted(ends, time)
         rounded = ends[np.minimum(place, len(ends) - 1)]
-        time = np.where(place < len(ends), rounded, time.max())
+        time, ties = np.where(place < len(ends), rounded, time.max()), "breslow"
         if entry is not None:
             entry = np.concatenate([[0.0], ends])[np.searchsorted(ends, entry, side="right")]
-    if entry is not None:  # a row is at risk after its entry, not at that time
+    if entry is not None:  # a row is at risk after its entry; PHReg counts it at that time too
         entry = np.where(entry < time, np.nextafter(entry, np.inf), np.nextafter(time, -np.inf))
-    sets = RiskSets(time, entry, event, matrix, efron=exact)
-    separated = DataError(
-        "the model has no finite hazard ratios: a feature separates the events from the rest "
-        "(separation); remove it"
-    )
-    with np.errstate(all="ignore"):
-        try:
-            coefficient, information = sets.fit()
-            error = np.sqrt(np.diag(np.linalg.inv(information)))
-        except np.linalg.LinAlgError:
-            raise separated from None
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        model = PHReg(time, matrix, status=event, entry=entry, ties=ties)
+        fit = model.fit(disp=0)
+    coefficient, error = np.asarray(fit.params), np.asarray(fit.bse)
     scale = np.where(matrix.std(axis=0) > 0, matrix.std(axis=0), 1.0)
     note = None
     if not (np.abs(coefficient) * scale < 15).all():
-        raise separated
+        raise DataError(
+            "the model has no finite hazard ratios: a feature separates the events from the rest "
+            "(separation); remove it"
+        )
     if event.sum() < _FEWEST_EVENTS * matrix.shape[1]:
         note = f"fewer than {_FEWEST_EVENTS} events per coefficient: intervals are uncertain"
     if not clusters:
         return coefficient, error, np.full(len(coefficient), np.inf), note
-    scores, hazard = sets.score_residuals(coefficient)
+    scores, hazard = _score_residuals((time, entry, event), matrix, coefficient)
     away = (matrix - np.average(matrix, axis=0, weights=hazard)) * np.sqrt(hazard)[:, None]
-    parts = (scores, away, information)
+    parts = (scores, away, -model.hessian(coefficient))
     fits = [_over_clusters(*parts, of) for of in clusters]
     variance, dfs = (np.array(part) for part in zip(*fits, strict=True))
     total = variance.sum(axis=0)
@@ -250,6 +249,35 @@ def _over_clusters(
     effective: Floats = weight.sum(axis=0) ** 2 / (weight**2).sum(axis=0)
     variance: Floats = (m - 1) / m * (moved**2).sum(axis=0)
     return variance, effective - 1
+
+
+def _score_residuals(
+    observed: tuple[Floats, Floats | None, Floats], matrix: Floats, coefficient: Floats
+) -> tuple[Floats, Floats]:
+    """Return each row's score residual and cumulative hazard, as statsmodels' slower loop does."""
+    time, entry, event = observed
+    times, events = np.unique(time[event == 1], return_counts=True)
+    n, linear = len(times) + 1, matrix @ coefficient
+    hazard = np.exp(linear - linear.max())
+    until = np.searchsorted(times, time, side="right")
+    since = np.zeros_like(until) if entry is None else np.searchsorted(times, entry)
+
+    def at_risk(weights: Floats) -> Floats:
+        entered, left = (np.bincount(place, weights, n) for place in (since, until))
+        total: Floats = np.cumsum(entered - left)[:-1]
+        return total
+
+    total = at_risk(hazard)
+    mean = np.stack([at_risk(hazard * column) / total for column in matrix.T], axis=1)
+    rise = (events / total)[:, None]
+    steps, of_mean = (
+        np.concatenate([np.zeros((1, factor.shape[1])), np.cumsum(factor, axis=0)])
+        for factor in (rise, mean * rise)
+    )
+    summed = steps[until] - steps[since]
+    expected = matrix * summed - (of_mean[until] - of_mean[since])
+    happened = event[:, None] * (matrix - mean[np.maximum(until - 1, 0)])
+    return happened - hazard[:, None] * expected, hazard * summed[:, 0]
 
 
 @notes_unit

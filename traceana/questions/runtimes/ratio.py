@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Sequence
@@ -28,7 +29,6 @@ from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.stats.arguments import as_list, check_confidence, is_number
 from traceana.stats.arrays import Booleans, Floats, Integers
 from traceana.stats.intervals import ratio_interval
-from traceana.stats.regression import fit_quantile
 from traceana.store import Trace
 from traceana.store.frames import (
     Names,
@@ -475,6 +475,8 @@ def _modeled(
     sizes: pl.DataFrame, history: Floats, ran: Floats, ended: Booleans, levels: Sequence[float]
 ) -> Floats | None:
     """Return predictions of each quantile by regression; None with few rows to fit."""
+    from statsmodels.regression.quantile_regression import QuantReg  # noqa: PLC0415
+
     fitted = np.flatnonzero(ended & (ran > 0))[-_MOST_FITTED:]
     if len(fitted) < _FEWEST_FITTED:
         return None
@@ -486,8 +488,10 @@ def _modeled(
     matrix = np.column_stack([np.ones(len(ran)), ~np.isnan(history[:, 0]), *logs])
     y, x = np.log(ran[fitted]), matrix[fitted]
     predicted = np.empty((len(ran), len(levels)))
-    for place, level in enumerate(levels):
-        predicted[:, place] = matrix @ fit_quantile(x, y, level)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # collinear columns share their coefficient
+        for place, level in enumerate(levels):
+            predicted[:, place] = matrix @ QuantReg(y, x).fit(q=level).params
     clipped: Floats = np.exp(np.clip(predicted, y.min(), y.max()))
     return clipped
 
