@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import duckdb
 import polars as pl
 import pytest
 
-from traceana.cohorts.observation import find_window, observe
+from traceana.cohorts.observation import capacity_of, find_window, observe
+from traceana.ingesters import add_table
+from traceana.store import Trace, open_store
 from traceana.store.manifest import Manifest
 
 ROWS = pl.DataFrame(
@@ -65,3 +70,16 @@ def test_a_derived_window_ends_where_running_rows_have_run_until() -> None:
     assert find_window(rows, derived) == (0, 12)
     assert find_window(rows.drop("end_s"), derived) == (0, 20)
     assert find_window(rows.drop("end_s", "start_s"), derived) == (0, 20)
+
+
+def test_the_capacity_is_of_the_machines_whichever_engine_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = pl.DataFrame({"machine_id": ["a", "b", "c"], "gpus": [8.0, 4.0, None]})
+    add_table(machines, trace="mine", table="machines", store=tmp_path)
+    trace = open_store(tmp_path).trace("mine")
+    stored = tmp_path / "mine" / "machines.parquet"
+    monkeypatch.setattr(Trace, "frame", lambda *_: duckdb.read_parquet(str(stored)))
+    found = capacity_of(trace)
+    assert found is not None
+    assert (found.gpus, found.machines.shape[0]) == (12.0, 2)

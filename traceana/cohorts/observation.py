@@ -293,8 +293,7 @@ class Capacity(NamedTuple):
 def capacity_of(trace: Trace, /) -> Capacity | None:
     """Return the GPUs of a trace: of its machines, as stated, or of the nodes seen; else None."""
     if trace.has("machines", ("gpus",)):
-        rows = trace.frame("machines")
-        machines = rows.filter(pl.col("gpus").is_not_null())  # type: ignore[union-attr]
+        machines = trace.rows("machines").filter(~nw.col("gpus").is_null()).to_native()
         if total := sum_gpus(machines):
             return Capacity(total, machines, "of the machines")
     if stated := sum(capacity.gpus for capacity in trace.manifest.capacity.values()):
