@@ -22,7 +22,7 @@ from traceana.page.blocks import (
 from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
 from traceana.questions.trends.by_period import FEWEST_DAYS
-from traceana.questions.trends.capacity import NEEDS, TrendsFound, trends_of
+from traceana.questions.trends.capacity import NEEDS, TrendsFound, rates_of_types, trends_of
 from traceana.questions.trends.tables import (
     ClusterUtilization,
     Drift,
@@ -111,14 +111,7 @@ def _trace(trace: Trace) -> Content:
     )
     names = [word for name, word in _COMPARABLE.items() if trace.has("jobs", (name,))]
     strata = listed([*names, "size"])
-    named = _unit_and_zone(result)
-    findings = [
-        *(_outage(row | named) for row in result.outages.rows(named=True)),
-        *(_outage(row | named) for row in result.of_types.rows(named=True)),
-        *(_burst(row | named) for row in result.bursts.rows(named=True)),
-        *(_idle(row | named) for row in result.idle_nodes.rows(named=True)),
-        *(_change(row | named, strata) for row in result.changes.iter_rows(named=True)),
-    ]
+    findings = [*_events(result, trace, strata)]
     findings = findings or [_none(result)]
     findings += _drifts(result)
     is_of_one = count_users(trace) == 1
@@ -141,6 +134,17 @@ def _trace(trace: Trace) -> Content:
         findings.append(Finding(f"{text}.{others}", effect=allocated, certainty=certainty))
     blocks = tuple(_blocks(result, trace))
     return Content(tuple(findings), blocks, (gallery,), _LIMITATIONS).of(trace.label)
+
+
+def _events(result: TrendsFound, trace: Trace, strata: str) -> Iterator[Finding]:
+    """Yield the outages, failures together, idle nodes and changes of level."""
+    named = _unit_and_zone(result)
+    for table in (result.outages, result.of_types):
+        yield from (_outage(row | named) for row in table.rows(named=True))
+    yield from (_burst(row | named) for row in result.bursts.rows(named=True))
+    yield from (_idle(row | named) for row in result.idle_nodes.rows(named=True))
+    for row in result.changes.rows(named=True):
+        yield _change(row | named | {"of_types": _of_types(trace, row)}, strata)
 
 
 def _blocks(result: TrendsFound, trace: Trace) -> Iterator[Block]:
@@ -415,7 +419,7 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
     concerned = row["n"] * (part if measure != "wait" else float(worse))  # all of them wait
     certain = worse and size >= _NOTICED and measure != "demand" and row["ci_low"] > 0
     return Finding(
-        f"{text} ({_counts(row, strata)}).",
+        f"{text} ({_counts(row, strata)}).{row['of_types']}",
         effect=row["effect"],
         interval=(row["ci_low"], row["ci_high"]),
         n=row["n"],
@@ -425,6 +429,15 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
         alert=f"{what} from {since} {until}" if certain else "",
         heading=f"{what} from {since}",
     )
+
+
+def _of_types(trace: Trace, row: dict[str, Any]) -> str:
+    """State a change of the failure rate by GPU type; empty for other measures."""
+    if row["measure"] != "failure rate":
+        return ""
+    types = rates_of_types(trace, row["start_s"], row["end_s"] or float("inf"))
+    rates = [f"{name} {share(rate)} instead of {share(rest)}" for name, rate, rest in types.rows()]
+    return f" By GPU type, as counted: {listed(rates)}." if rates else ""
 
 
 def _what_changed(row: dict[str, Any], size: float, *, worse: bool) -> str:
