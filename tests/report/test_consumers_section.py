@@ -89,6 +89,12 @@ def test_a_log_without_gpus_is_told_in_cpu_hours(tmp_path: Path) -> None:
     told = findings(tmp_path, planted)
     assert any("CPU-hours" in one and "TIMEOUT" in one for one in told)
     assert any("the median job waited" in one for one in told)
+    # what used more hours costs more, as of GPUs
+    cost = {one: one.cost_jobs for one in told for end in ("TIMEOUT", "FAILED") if end in one}
+    (limits, of_limits), (failed, of_failed) = cost.items()
+    assert "TIMEOUT" in limits
+    hours = [int(re.findall(r": ([\d,]+) of", one)[0].replace(",", "")) for one in (limits, failed)]
+    assert of_limits / of_failed == pytest.approx(hours[0] / hours[1], rel=0.01)
 
 
 def test_requeued_runs_are_counted(tmp_path: Path) -> None:

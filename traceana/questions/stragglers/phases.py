@@ -26,6 +26,8 @@ def slow_phases(trace: Trace, /) -> list[dict[str, Any]]:
     The median worker's time of up to 100 equal bins of steps has a segment that differs from the
     rest (:func:`~traceana.stats.segments.deviating_ranks`, p below 0.01 times the number of jobs),
     and is slower by 5 %; nine tenths of the workers are slower in it by at least half as much.
+    Of 40 jobs of 300 steps whose workers share an AR(1) process of 3 % at r = 0, 0.5, 0.9 and 0.97,
+    0, 0, 0 and 4 have one.
     """
     time, found = clock(trace), []
     samples = worker_samples(trace).drop_nulls("batch_time")

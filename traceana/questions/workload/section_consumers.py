@@ -230,7 +230,8 @@ def _wasted(consumers: Consumers) -> Iterator[Finding]:
             effect=part,
             n=row["jobs"],
             cost_gpu_h=row["wasted_hours"] if unit == "GPU" else 0.0,
-            cost_jobs=row["jobs"],
+            # where no hours of GPUs rank them: jobs of the mean size with as many hours
+            cost_jobs=row["jobs"] if unit == "GPU" else part * consumers.whole["jobs"],
             alert=alert if part >= _COSTLY else "",
             heading=heading,
             is_null=part < _NEGLIGIBLE,
