@@ -495,7 +495,10 @@ class RowCounter:
         if not self._hashes:
             return 0
         # for hashes nearly all distinct, counting unique ones takes much longer than sorting
-        hashes = np.sort(pl.concat(self._hashes, rechunk=True).to_numpy())
+        hashes = np.concatenate([part.to_numpy() for part in self._hashes])
+        self._hashes = []  # before they are sorted in place: there are as many as rows
+        hashes.sort()
+        self._hashes.append(pl.Series(hashes))
         return int(np.count_nonzero(hashes[1:] == hashes[:-1]))
 
 
