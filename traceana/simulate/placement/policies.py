@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
@@ -124,15 +125,19 @@ class FragmentationGradientDescent:
         score: Ints = self.score_gpus(request, nodes).max(axis=1)
         return score
 
+    @lru_cache(maxsize=1)  # noqa: B019  the score of a machine is that of its best GPU
     def score_gpus(self, request: PlacementRequest, nodes: PlacementNodes, /) -> Ints:
         """Return the same score of each GPU, -1 where the request does not fit."""
         free = nodes.gpu_milli
-        row, gpu = np.nonzero(free >= request.gpu_milli)
+        first = (free[:, :, None] == free[:, None, :]).argmax(axis=2)  # equal GPUs score equally
+        distinct = first == np.arange(free.shape[1])
+        row, gpu = np.nonzero(distinct & (free >= request.gpu_milli))
         left = free[row]
         left[np.arange(len(row)), gpu] -= request.gpu_milli
         scores = np.full(free.shape, -1, dtype=np.int64)
         scores[row, gpu] = _decrease(request, nodes, row, left)
-        return scores
+        of_gpus: Ints = scores[np.arange(len(free))[:, None], first]
+        return of_gpus
 
 
 def _decrease(request: PlacementRequest, nodes: PlacementNodes, row: Ints, left: Ints) -> Ints:

@@ -317,18 +317,25 @@ class Cluster:
         self._is_random = isinstance(policy, Random)
         self._random_ties = random_ties or self._is_random
         self._score_gpus: Any = getattr(policy, "score_gpus", None)
+        self._best_gpu: dict[PlacementRequest, Ints] = {}  # by machine, if the policy chooses it
         self._placed = 0
         self._changed = np.zeros(len(nodes.gpus), dtype=np.int64)  # last placement by machine
         self._scores: dict[PlacementRequest, tuple[Floats, int]] = {}
+        self._lost: dict[PlacementRequest, int] = {}  # least memory of a job that fits nowhere
 
     def place(self, request: PlacementRequest, memory_mib: int) -> State | None:
         """Place a job; return its machine as it is then, or None if the job fits on none."""
+        lost = self._lost.get(request)
+        if lost is not None and memory_mib >= lost:  # jobs never leave
+            return None
         scores = self._scores_of(request)
         node = int(scores.argmax())
         if self._memory[node] < memory_mib:
             scores = np.where(self._memory >= memory_mib, scores, -np.inf)
             node = int(scores.argmax())
         if scores[node] == -np.inf:
+            if not (self.nodes.fits(request) & (self._memory >= memory_mib)).any():
+                self._lost[request] = memory_mib
             return None
         if scores[node] != scores[node]:
             raise DataError(f"{_SCORES}; it returned NaN")
@@ -358,6 +365,11 @@ class Cluster:
                 if np.shape(score) != fits.shape:
                     raise DataError(f"{_SCORES}, here {fits.size}; it returned {score!r}")
                 scores[fits] = score
+                if request.shares and self._score_gpus is not None:
+                    of_gpus = np.asarray(self._score_gpus(request, rows), dtype=float)
+                    of_gpus = np.where(rows.gpu_milli >= request.gpu_milli, of_gpus, -np.inf)
+                    best = self._best_gpu.setdefault(request, np.zeros_like(self._changed))
+                    best[fits] = of_gpus.argmax(axis=1)
         self._scores[request] = scores, self._placed
         return scores
 
@@ -378,14 +390,11 @@ class Cluster:
 
     def _gpu_of(self, node: int, request: PlacementRequest) -> int:
         """Return the GPU of the highest score, or the one with the least free that fits."""
+        if self._score_gpus is not None:
+            return int(self._best_gpu[request][node])
         free = self.nodes.gpu_milli[node]
         fits = free >= request.gpu_milli
-        if self._is_random:
-            return self._draw(fits)
-        scores = -free
-        if self._score_gpus is not None:
-            (scores,) = self._score_gpus(request, self.nodes.rows(np.array([node])))
-        return int(np.where(fits, scores, -np.inf).argmax())
+        return self._draw(fits) if self._is_random else int(np.where(fits, free, np.inf).argmin())
 
     def _draw(self, ties: NDArray[np.bool_]) -> int:
         best = ties.nonzero()[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,9 +33,8 @@ class Tiresias(SlottedPolicy):
 
     def __init__(self, *, slot_s: float | None = None) -> None:
         super().__init__(slot_s=slot_s)
-        self._queues: list[dict[int, None]] = [{} for _ in range(len(self.limits) + 1)]
+        self._queues = [_Queue() for _ in range(len(self.limits) + 1)]
         self._queue: dict[int, int] = {}
-        self._demoted: list[int] = []
         self._decisions = 0
 
     def make_clock(self, state: ScheduleState, /) -> _EventClock:
@@ -43,48 +42,41 @@ class Tiresias(SlottedPolicy):
         self._clock = _EventClock(state, self.slot_s, alone=self._as_printed)
         return self._clock
 
-    def finish(self, _: ScheduleState, ended: Sequence[int], /) -> None:
+    def finish(self, state: ScheduleState, ended: Sequence[int], /) -> None:
         """Take ended jobs out of their queues."""
         for job in ended:
-            del self._queues[self._queue.pop(job)][job]
+            self._queues[self._queue.pop(job)].remove(job, state.jobs.gpus[job])
 
     def admit(self, _: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
         """Append the arrived jobs to the first queue."""
         for job in arrived:
-            self._move(job, 0)
+            self._queue[job] = 0
+            self._queues[0].waiting[job] = None
         return arrived
-
-    def _move(self, job: int, queue: int) -> None:
-        self._queue[job] = queue
-        self._queues[queue][job] = None
-
-    def _running(self, state: ScheduleState) -> Iterator[tuple[int, float]]:
-        """Return the jobs that run and can be demoted, with the limit of their queue."""
-        for queue, limit in zip(self._queues, self.limits, strict=False):
-            for job in takewhile(state.running.__contains__, queue):
-                yield job, limit
 
     def order(self, state: ScheduleState, /) -> Iterator[int]:
         """Demote running jobs, then return the queues one after the other."""
         now, begin, gpus = state.now, self._clock.begin, state.jobs.gpus
         demoted = [
-            job for job, limit in self._running(state) if (now - begin[job]) * gpus[job] >= limit
+            job
+            for queue, limit in zip(self._queues, self.limits, strict=False)
+            for job in queue.running
+            if (now - begin[job]) * gpus[job] >= limit
         ]
-        self._demoted = sorted(demoted, key=lambda job: (-gpus[job], job))
-        for job in self._demoted:
+        for job in sorted(demoted, key=lambda job: (-gpus[job], job)):
             queue = self._queue[job]
-            del self._queues[queue][job]
-            self._move(job, queue + 1)
-        return chain.from_iterable(self._queues)
+            self._queues[queue].remove(job, gpus[job])
+            self._queue[job] = queue + 1
+            self._queues[queue + 1].demoted.append(job)
+        return chain.from_iterable(
+            chain(queue.running, queue.waiting, queue.demoted) for queue in self._queues
+        )
 
-    def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
-        """Give each job in order its GPUs where they fit; those that run come first henceforth."""
-        changes = fit_in_order(state, order)
-        changed = {self._queue[job] for job in (*changes, *self._demoted)}
-        for number in changed:
-            queue = self._queues[number]
-            runs = {job: None for job in queue if changes.get(job, state.running.get(job))}
-            self._queues[number] = runs | queue
+    def allocate(self, state: ScheduleState, _: Iterable[int], /) -> dict[int, int]:
+        """Give each job in order its GPUs where they fit."""
+        free, changes = state.gpus, dict[int, int]()
+        for queue in self._queues:
+            free = queue.fit(free, state.jobs.gpus, changes)
         return changes
 
     def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
@@ -101,8 +93,62 @@ class Tiresias(SlottedPolicy):
     def wake(self, state: ScheduleState, /) -> float:
         """Return the next demotion, as the publisher's simulator estimates it."""
         now, begin, gpus = state.now, self._clock.begin, state.jobs.gpus
-        jumps = [(limit - (now - begin[job])) / gpus[job] for job, limit in self._running(state)]
+        jumps = [
+            (limit - (now - begin[job])) / gpus[job]
+            for queue, limit in zip(self._queues, self.limits, strict=False)
+            for job in queue.running
+        ]
         return state.now + max(math.ceil(min(jumps)), self.slot_s) if jumps else math.inf
+
+
+class _Queue:
+    """Jobs in order: those that run, those that wait, and running ones that were just demoted."""
+
+    def __init__(self) -> None:
+        self.running: dict[int, None] = {}
+        self.waiting: dict[int, None] = {}
+        self.demoted: list[int] = []
+        self._used = 0
+
+    def remove(self, job: int, gpus: int) -> None:
+        del self.running[job]
+        self._used -= gpus
+
+    def fit(self, free: int, gpus: Sequence[int], changes: dict[int, int]) -> int:
+        """Run the jobs in order where they fit free GPUs; return the GPUs that are left."""
+        left, stopped = free - self._used, list[int]()
+        if left >= 0 and not (self.demoted or (left and self.waiting)):
+            return left  # nothing changes
+        if left < 0:
+            kept, left = _fitting(self.running, gpus, free)
+            running = dict.fromkeys(kept)
+            stopped = [job for job in self.running if job not in running]
+            self.running = running
+        started, left = _fitting(self.waiting, gpus, left)
+        for job in started:
+            del self.waiting[job]
+        demoted, left = _fitting(self.demoted, gpus, left)
+        late = [job for job in self.demoted if job not in demoted]
+        if started or demoted:
+            self.running |= dict.fromkeys(started + demoted)
+        if stopped or late:
+            self.waiting = dict.fromkeys([*stopped, *self.waiting, *late])
+            changes |= dict.fromkeys(stopped + late, 0)
+        changes |= {job: gpus[job] for job in started}
+        self.demoted, self._used = [], free - left
+        return left
+
+
+def _fitting(jobs: Iterable[int], gpus: Sequence[int], free: int) -> tuple[list[int], int]:
+    """Return the jobs in order that fit free GPUs, and the GPUs that they leave."""
+    fitting = []
+    for job in jobs if free else ():
+        if gpus[job] <= free:
+            free -= gpus[job]
+            fitting.append(job)
+            if not free:
+                break
+    return fitting, free
 
 
 class _EventClock(ContinuousClock):
