@@ -130,3 +130,15 @@ def test_limits_are_refused_where_there_are_no_jobs(tmp_path: Path) -> None:
     done = run_command("summary", "--store", tmp_path / "own", "--since", "5")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--since: a limit chooses jobs, and there is no table of jobs here" in done.stderr
+
+
+def test_a_summary_of_one_job_states_that_nothing_stands_out(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text(
+        "JobID|User|State|Submit|Start|End|Elapsed|AllocTRES\n"
+        "71|anna|COMPLETED|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-02T09:00:30|01:00:00|"
+        "cpu=8,gres/gpu:a100=4\n"
+    )
+    done = run_command("summary", log)
+    assert done.returncode == 0
+    assert done.stdout == "no result stands out; traceana report has all numbers\n"

@@ -61,6 +61,23 @@ def test_a_user_of_most_jobs_is_a_main_result_of_an_idle_cluster(tmp_path: Path)
     assert "User sweep submitted 60 % of 600 jobs" in head
 
 
+def test_one_of_two_users_alike_does_not_dominate(tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {
+            "submit_s": [0.0, 300.0],
+            "start_s": [30.0, 360.0],
+            "runtime_s": [3600.0, 60.0],
+            "gpus": [4.0, 1.0],
+            "status": ["completed", "failed"],
+            "user": ["anna", "eva"],
+        }
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    texts = section_consumers.build([open_store(tmp_path).trace("mine")]).findings
+    assert not any("submitted" in text for text in texts)
+    assert any("user anna used the most GPU-hours" in text for text in texts)
+
+
 def test_idle_gpus_and_time_limits_are_alerts_with_their_cost(planted: list[Finding]) -> None:
     idle, limits = sorted((one for one in planted if one.alert), key=lambda one: "idle" not in one)
     assert idle.alert.startswith("log: idle GPUs: user u3 at 2.0 % GPU utilization")

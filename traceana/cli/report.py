@@ -110,6 +110,8 @@ def summary(
     ):
         results = summarize(place, workers=count_workers(), on_step=on_step)
     _print_results(results)
+    if not results:
+        sys.stdout.write("no result stands out; traceana report has all numbers\n")
 
 
 def _print_results(results: list[str]) -> None:

@@ -46,7 +46,8 @@ _IDLE: Final = 0.25
 _NOTICED: Final = 0.01
 """Fraction of all hours from which a user or an end reason is named."""
 _DOMINANT: Final = 0.4
-"""Fraction of the jobs from which numbers are stated with and without a user."""
+"""Fraction of the jobs from which numbers are stated with and without a user, who has twice the
+jobs of the next one."""
 _COSTLY: Final = 0.1
 """Fraction of all hours from which a loss is an alert."""
 _NEGLIGIBLE: Final = 0.05
@@ -298,9 +299,9 @@ def _top(consumers: Consumers) -> Finding | None:
     if users.height < 2:
         return None
     of_nobody = float(nobody["fraction_of_all"].sum())
-    row = users.sort("jobs", descending=True).row(0, named=True)
+    row, second, *_ = users.sort("jobs", descending=True).rows(named=True)
     whole, without, jobs = consumers.whole, consumers.without, consumers.whole["jobs"]
-    if row["jobs"] < _DOMINANT * jobs or without is None:
+    if row["jobs"] < max(_DOMINANT * jobs, 2 * second["jobs"]) or without is None:
         row = users.row(0, named=True)
         part = row["fraction_of_all"]
         if not part:
