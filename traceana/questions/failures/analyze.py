@@ -204,11 +204,11 @@ def rates_at_equal(
     """
     cohort = trace.once(outcome_cohort)
     rows = _off_bad_nodes(trace, cohort.rows).filter(pl.col(by).is_in([*pair]))
-    found = _standardized(cohort, rows if limits else _without_limits(rows), by)
-    if found is None:
+    held_rates = _standardized(cohort, rows if limits else _without_limits(rows), by)
+    if held_rates is None:
         return None
-    rates = dict(found[1].select(by, "standardized").drop_nulls().iter_rows())
-    return (found[0], *(rates[one] for one in pair)) if {*pair} <= rates.keys() else None
+    rates = dict(held_rates[1].select(by, "standardized").drop_nulls().iter_rows())
+    return (held_rates[0], *(rates[each] for each in pair)) if {*pair} <= rates.keys() else None
 
 
 def _without_limits(rows: pl.DataFrame) -> pl.DataFrame:

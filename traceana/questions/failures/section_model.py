@@ -156,10 +156,10 @@ def _standardized(outcomes: Outcomes, crude: pl.DataFrame) -> str:
 
 def of_equal_users(cohort: Cohort, pair: tuple[object, object], /) -> tuple[str, str]:
     """State the failure rates at equal users, and the end of the heading if these are alike."""
-    found = cohort.trace.once(rates_at_equal, cohort.by, pair, True)
-    if found is None or "user" not in found[0]:
+    at_equal = cohort.trace.once(rates_at_equal, cohort.by, pair, True)
+    if at_equal is None or "user" not in at_equal[0]:
         return "", ""
-    held, *rates = found
+    held, *rates = at_equal
     text = f"; with the same composition of {held} the failure rates are "
     alike = max(rates) < _NOTICED * min(rates)
     return f"{text}{listed(map(share, rates))}", ", but alike with the same users" * alike

@@ -33,10 +33,10 @@ def build(traces: Sequence[Trace]) -> Content:
     findings: list[Finding] = []
     tries = []
     for trace in distinct_traces(traces):
-        found = trace.once(find_repeats)
-        stated = [*_series(found, trace), *_crashes(found)]
+        repeats = trace.once(find_repeats)
+        stated = [*_series(repeats, trace), *_crashes(repeats)]
         findings += [finding.of(trace.label) for finding in stated]
-        tries += [found.tries] if stated else []
+        tries += [repeats.tries] if stated else []
     if not findings:
         return Content()
     text = f"{_DEFINITIONS} A series has at least {min(tries)} failures: with that, at most 0.01 "
@@ -44,12 +44,12 @@ def build(traces: Sequence[Trace]) -> Content:
     return Content(tuple(findings), (Text(text),))
 
 
-def _series(found: Repeats, trace: Trace) -> Iterator[Finding]:
-    for row in found.series.head(_NAMED).rows(named=True):
+def _series(repeats: Repeats, trace: Trace) -> Iterator[Finding]:
+    for row in repeats.series.head(_NAMED).rows(named=True):
         job = f"job {row['job_name']}{_of(row['user'])}"
         heading = f"{job} failed again and again, {row['failures']:,} times"
         yield _finding(
-            found,
+            repeats,
             row,
             row["failures"],
             f"{heading} ({_when(row, trace)}median runtime {duration(row['runtime_s'])})",
@@ -57,10 +57,10 @@ def _series(found: Repeats, trace: Trace) -> Iterator[Finding]:
         )
 
 
-def _crashes(found: Repeats) -> Iterator[Finding]:
+def _crashes(repeats: Repeats) -> Iterator[Finding]:
     named: list[str] = []
-    repeated = {row["user"]: row["failures"] for row in found.series.rows(named=True)}
-    for row in found.crashes.rows(named=True):
+    repeated = {row["user"]: row["failures"] for row in repeats.series.rows(named=True)}
+    for row in repeats.crashes.rows(named=True):
         group, most = row["group"], row["job_name_most"]
         if group in named:
             continue
@@ -72,24 +72,24 @@ def _crashes(found: Repeats) -> Iterator[Finding]:
         text = (
             f"{heading}, {share(row['crashes'] / row['ended'])} of their completed and failed jobs"
         )
-        yield _finding(found, row, row["crashes"], text, heading)
+        yield _finding(repeats, row, row["crashes"], text, heading)
 
 
-def _finding(found: Repeats, row: dict[str, Any], n: int, text: str, heading: str) -> Finding:
+def _finding(repeats: Repeats, row: dict[str, Any], n: int, text: str, heading: str) -> Finding:
     """Return a finding with its part of all failures and its cost."""
     hours = row["hours"] or 0.0
-    part = hours / found.hours if found.hours else 0.0
-    cost = f" and {hours_text(hours)} {found.unit}-hours" * bool(hours)
-    of_all = f"{share(n / found.failures)} of all failures{cost}"
+    part = hours / repeats.hours if repeats.hours else 0.0
+    cost = f" and {hours_text(hours)} {repeats.unit}-hours" * bool(hours)
+    of_all = f"{share(n / repeats.failures)} of all failures{cost}"
     return Finding(
         f"{text}: {of_all}.",
-        effect=n / found.failures,
+        effect=n / repeats.failures,
         n=n,
-        cost_gpu_h=hours * (found.unit == "GPU"),
+        cost_gpu_h=hours * (repeats.unit == "GPU"),
         cost_jobs=n,
         alert=f"{heading}: {of_all}" if part >= _COSTLY else "",
         heading=heading,
-        is_null=max(part, n / found.failures) < _NEGLIGIBLE,
+        is_null=max(part, n / repeats.failures) < _NEGLIGIBLE,
     )
 
 

@@ -29,7 +29,7 @@ def slow_phases(trace: Trace, /) -> list[dict[str, Any]]:
     Of 40 jobs of 300 steps whose workers share an AR(1) process of 3 % at r = 0, 0.5, 0.9 and 0.97,
     0, 0, 0 and 4 have one.
     """
-    time, found = clock(trace), []
+    time, phases = clock(trace), []
     samples = worker_samples(trace).drop_nulls("batch_time")
     samples = samples.join(synchronized(trace), on="job_id", how="anti")
     for (job,), rows in samples.group_by("job_id", maintain_order=True):
@@ -40,8 +40,8 @@ def slow_phases(trace: Trace, /) -> list[dict[str, Any]]:
         phase = _slow_phase(times[kept], samples["job_id"].n_unique())
         if phase is not None:
             first, last = wide[time].filter(pl.Series(kept))[[phase["first"], phase["last"]]]
-            found.append(phase | {"job_id": job, "first": first, "last": last})
-    return sorted(found, key=lambda phase: -float(phase["cost"]))
+            phases.append(phase | {"job_id": job, "first": first, "last": last})
+    return sorted(phases, key=lambda phase: -float(phase["cost"]))
 
 
 def _slow_phase(times: Floats, jobs: int) -> dict[str, Any] | None:
@@ -52,12 +52,12 @@ def _slow_phase(times: Floats, jobs: int) -> dict[str, Any] | None:
     width = len(middle) // _BINS
     bins = median_present(middle[: _BINS * width].reshape(_BINS, width))
     # a difference that is not stated, as of a few slow workers, is none
-    found = deviating_ranks(np.maximum(bins, np.quantile(bins, 0.25) * (1 + _SLOW) / 2))
-    if found.pvalue * jobs >= _CLEAR:
+    segment = deviating_ranks(np.maximum(bins, np.quantile(bins, 0.25) * (1 + _SLOW) / 2))
+    if segment.pvalue * jobs >= _CLEAR:
         return None
     inside = np.zeros(_BINS, bool)
-    inside[found.first : found.after] = True
-    if found.after == _BINS and np.median(bins[inside]) < np.median(bins[~inside]):
+    inside[segment.first : segment.after] = True
+    if segment.after == _BINS and np.median(bins[inside]) < np.median(bins[~inside]):
         inside = ~inside  # slow from the start
     usual, slow = np.median(bins[~inside]), np.median(bins[inside])
     if slow < _SLOW * usual:
@@ -85,5 +85,5 @@ def _slow_phase(times: Floats, jobs: int) -> dict[str, Any] | None:
         "n_workers": len(ratios),
         "n_slow": n_slow,
         "cost": float(slowest[phase].sum() * (1 - 1 / ratio) / slowest.sum()),
-        "pvalue": found.pvalue,
+        "pvalue": segment.pvalue,
     }

@@ -288,8 +288,8 @@ def _hosts(trace: Trace) -> dict[tuple[str, str], str]:
         return {}
     of_worker = trace.scan("worker_samples").group_by("job_id", "worker_id")
     host = pl.col("host").drop_nulls().cast(pl.String)
-    found = of_worker.agg(host=host.first(), n=host.n_unique()).filter(n=1).collect()
-    names = found.select("job_id", "worker_id", "host").iter_rows()
+    of_one = of_worker.agg(host=host.first(), n=host.n_unique()).filter(n=1).collect()
+    names = of_one.select("job_id", "worker_id", "host").iter_rows()
     return {(job, worker): host for job, worker, host in names}
 
 
@@ -354,11 +354,11 @@ def _costliest(levels: pl.DataFrame, hosts: dict[tuple[str, str], str]) -> tuple
             for host in [hosts.get((row["job_id"], row["worker_id"]))]
         ]
         named = [
-            f"{one}, "
+            f"{each}, "
             f"{three_digits(row['ratio_to_peers'])} times "
             f"(95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; "
             f"{share(row['saved'])} of the job's time)"
-            for one, row in zip(who, rows, strict=True)
+            for each, row in zip(who, rows, strict=True)
         ]
         alone = slower.height == 1
         text = (

@@ -323,7 +323,7 @@ def comparable_days(
         return
     every = _with_parts(frame)
     # the work grows with the square of the periods: one wrong time must not make them many
-    fit = (one for one in _LENGTHS if last - first <= _MOST_DAYS * _PERIODS[one][0])
+    fit = (name for name in _LENGTHS if last - first <= _MOST_DAYS * _PERIODS[name][0])
     if (length := next(fit, None)) is None:
         return
     periods = divide_window((first, last), period=length, timezone=timezone)

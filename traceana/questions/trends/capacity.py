@@ -517,10 +517,10 @@ def gpus_allocated(trace: Trace, /) -> pl.DataFrame | None:
     table = cluster_utilization(trace.frame("jobs"), gpus=capacity.gpus, **more)
     if not absent:
         return table
-    there = 1 - pl.col("down").fill_null(0)
-    allocated = pl.when(there > 0).then(pl.col("allocated") / there)
+    present = 1 - pl.col("down").fill_null(0)
+    allocated = pl.when(present > 0).then(pl.col("allocated") / present)
     return table.with_columns(
-        pl.col("gpu_hours") * there,
+        pl.col("gpu_hours") * present,
         allocated=allocated,
         down=pl.lit(None, pl.Float64),
         idle=(1 - allocated).clip(0),

@@ -136,7 +136,9 @@ def failure_bursts(jobs: pl.DataFrame, window: Window, /) -> pl.DataFrame:
     )
     rows: list[dict[str, Any]] = []
     for row in table.sort("n_users", "n", "start_s", descending=[True, True, False]).to_dicts():
-        if all(row["start_s"] > one["end_s"] or row["end_s"] < one["start_s"] for one in rows):
+        if all(
+            row["start_s"] > other["end_s"] or row["end_s"] < other["start_s"] for other in rows
+        ):
             running = (pl.col("start_s") < row["start_s"]) & (pl.col("end_s") >= row["start_s"])
             rows.append(row | {"n_running": jobs.filter(running).height})
     return pl.DataFrame(rows, schema={**table.schema, "n_running": pl.Int64}).sort("start_s")
