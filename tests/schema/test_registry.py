@@ -15,7 +15,7 @@ from traceana.schema import STATUSES, TABLES, describe_table, get_table, rule_ex
 from traceana.schema.registry import schema_version
 
 SCRIPT = Path(__file__).parents[2] / "docs" / "scripts" / "reference_tables.py"
-# the design's tables and their columns, in order
+# names that stay: columns may be added beside them
 DESIGN = {
     "jobs": "job_id inst_id cluster user group workload status submit_s start_s end_s runtime_s "
     "gpus cpus memory_gib gpu_type qos job_name account queue nodes priority time_limit_s "
@@ -43,9 +43,10 @@ DESIGN = {
 }
 
 
-def test_tables_and_columns_are_the_designs() -> None:
-    columns = {name: sorted(schema.column_names()) for name, schema in TABLES.items()}
-    assert columns == {name: sorted(text.split()) for name, text in DESIGN.items()}
+def test_no_table_or_column_of_the_design_is_gone() -> None:
+    columns = {name: TABLES[name].column_names() for name in DESIGN}
+    gone = [(n, c) for n, text in DESIGN.items() for c in text.split() if c not in columns[n]]
+    assert not gone
 
 
 def test_every_column_has_a_unit_and_a_meaning() -> None:
@@ -68,7 +69,7 @@ def test_the_reference_page_has_every_table_and_column() -> None:
         name: sorted(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
         for name, _, text in (part.partition("\n") for part in parts)
     }
-    assert columns == {name: sorted(text.split()) for name, text in DESIGN.items()}
+    assert columns == {name: sorted(schema.column_names()) for name, schema in TABLES.items()}
 
 
 def test_versions_differ_by_declaration() -> None:

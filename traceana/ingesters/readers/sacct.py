@@ -170,7 +170,9 @@ _FIELDS: Final[dict[str, tuple[str, Callable[[pl.Expr], Values]]]] = {
     "State": ("", lambda text: {"state": text.str.extract(r"^([^\s+]+)")}),
     **{name: ("number", _one(f"n_{name}", _read_count)) for name in (*_CPUS, *_NODES, "NTasks")},
 }
-FIELDS: Final = ("JobID", *TIMES, *_FIELDS, *_OWN["of_jobs"].split())
+_MAPPING: Final = own_table("mappings/sacct")
+_MAPPED: Final = [*_MAPPING["trace"]["keep"], *map(str, _MAPPING["jobs"].values())]
+FIELDS: Final = ("JobID", *TIMES, *_FIELDS, "Restarts", *(n for n in _MAPPED if n[0].isupper()))
 """Fields that are used; a column is null where a file lacks one."""
 TYPES: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("submit", "start", "end"), pl.Datetime("us", "UTC")),
