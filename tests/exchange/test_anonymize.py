@@ -22,7 +22,7 @@ from traceana.questions.failures.analyze import fit_failure_model
 from traceana.schema import TABLES, describe_table, privacy_of
 
 KEY = b"0123456789abcdef"
-NAMES = ("alice", "bob", "secretlab", "gpu-prod", "train-merger", "node17", "j-1001")
+NAMES = ("alice", "bob", "secretlab", "gpu-prod", "train-merger", "node17", "node19", "j-1001")
 MAPPING = """
 [trace]
 title = "The secretlab cluster"
@@ -35,6 +35,7 @@ job_id = "id"
 user = "user"
 account = "account"
 queue = "queue"
+qos = "'node19 first'"
 job_name = "name"
 end_reason = "reason"
 gpus = "gpus"
@@ -60,7 +61,7 @@ JOBS = pl.DataFrame(
         "t": [MONDAY, MONDAY + 3600, MONDAY + 90_061],
         "d": [59.0, 125.0, 3600.0],
         "status": ["completed", "cancelled", "failed"],
-        "NodeList": ["node17", "node17", "node18"],
+        "NodeList": ["node17", "node17", "node18,node19"],
     }
 )
 STEPS = pl.DataFrame(
@@ -280,11 +281,34 @@ def test_a_label_with_a_name_is_a_digest(tmp_path: Path) -> None:
     traceana.anonymize("mine", store=tmp_path / "store", out=tmp_path / "out", key=KEY)
     store = traceana.open_store(tmp_path / "out")
     found = store.scan("mine", "jobs").collect()
-    assert found["workload"].str.contains("^[0-9a-f]{16}$").to_list() == [True, True, False, False]
+    assert found["workload"].str.contains("^[0-9a-f]{16}$").to_list() == [True, True, False, True]
     assert found["gpu_type"].to_list()[:2] == ["A100", "A100"]
     assert found["gpu_type"][2] == found["user"][0]
     assert found["exit_code"].to_list() == jobs["exit_code"].to_list()
     assert "ode" not in store.scan("mine", "faults").collect()["class"].item().lower()
+
+
+@pytest.mark.parametrize(
+    "name", ["ann.m@lab.org", "jo-smith", "O'Brien", "LAB\\bob1", "dr smith", "王伟", "_svc_7"]
+)
+def test_a_name_of_several_words_is_found_in_labels_and_reasons(tmp_path: Path, name: str) -> None:
+    host = "gpu-node-17.lab"
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["1", "2"],
+            "user": [name, "svc"],
+            "workload": [f"bert_{name}-2", "smith"],
+            "qos": [f"({host})", "gpu"],
+            "end_reason": ["svc", "OOM"],
+        }
+    )
+    faults = pl.DataFrame({"machine_id": [host], "start_s": [5.0], "class": ["Xid 79"]})
+    for table, rows in (("jobs", jobs), ("faults", faults)):
+        traceana.add_table(rows, trace="mine", table=table, store=tmp_path / "store")
+    found, _ = anonymized(tmp_path / "store", tmp_path / "out")
+    first, second = found.select("workload", "qos", "end_reason").rows()
+    assert all(set(cell) <= set("0123456789abcdef") for cell in first)
+    assert second == ("smith", "gpu", "OOM")
 
 
 def test_what_is_left_is_counted(store: Path, tmp_path: Path) -> None:

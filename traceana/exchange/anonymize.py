@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -35,7 +35,9 @@ _HOST_LISTS: Final = ("NodeList", "node", "host")  # kept columns; separated by 
 _NAMING: Final = ("user", "group", "account", "machine_id", "host")
 """Columns whose values a label may repeat, such as a class of faults that begins with a host."""
 _NAME: Final = r"[^\d\W_]"  # with a letter: not the numbers of an exit code
-_SHORTEST_NAME: Final = 3
+_SHORTEST_NAME: Final = 2
+_WORD: Final = re.compile(r"[^\W_]+")
+_MOST_WORDS: Final = 16
 _GROUPED: Final = (
     "Rows are published in groups of at least {} with the same values (k-anonymity): times and "
     "durations are means, other numbers middle values of similar rows. Intervals are too narrow."
@@ -220,7 +222,8 @@ class _Rows:
             word = values.str.extract(DECISIVE).str.to_uppercase()
             digests = self._digests(values).rename("digest")
             told = pl.select(pl.concat_str(word, digests, separator=" ", ignore_nulls=True))
-            return values.zip_with(values.str.contains(_ONE_WORD), told.to_series())
+            is_word = values.str.contains(_ONE_WORD)
+            return self._labels(values).zip_with(is_word, told.to_series())
         if privacy == "name":
             return self._names(values)
         if privacy == "label" and values.dtype == pl.String:
@@ -236,11 +239,11 @@ class _Rows:
 
     def _labels(self, values: pl.Series) -> pl.Series:
         """Return labels, those with the name of a user, group or machine as digests."""
+        longest = max((len(_WORD.findall(name)) for name in self._naming), default=0)
 
-        def relabeled(word: str) -> str:
-            text = word.lower()
-            named = self._naming.intersection((text, *re.split(r"[\W_]+", text)))
-            return self._id(word) if named else word
+        def relabeled(label: str) -> str:
+            named = not self._naming.isdisjoint(_runs(label.lower(), min(longest, _MOST_WORDS)))
+            return self._id(label) if named else label
 
         return _mapped(values, relabeled)
 
@@ -270,6 +273,14 @@ class _Rows:
         return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=self._key)
 
 
+def _runs(text: str, longest: int) -> Iterator[str]:
+    """Yield each run of words of a text: also ``gpu-node-7`` and ``ann@lab.org`` are names."""
+    words = [*_WORD.finditer(text)]
+    for place, first in enumerate(words):
+        for last in words[place : place + longest]:
+            yield text[first.start() : last.end()]
+
+
 def _mapped(words: pl.Series, change: Callable[[str], str]) -> pl.Series:
     table = words.drop_nulls().unique()
     return words.replace_strict(table, [*map(change, table)], return_dtype=pl.String)
@@ -279,10 +290,13 @@ def _find_names(source: Store, manifest: Manifest) -> frozenset[str]:
     """Return the names of users, groups, accounts and machines, in lower case."""
     every_name: set[str] = set()
     for table, described in manifest.tables.items():
-        for column in set(_NAMING).intersection(described.columns):
+        for column in {*_NAMING, *_HOST_LISTS}.intersection(described.columns):
             name = pl.col(column).cast(pl.String).str.to_lowercase()
+            if column in _HOST_LISTS:
+                name = name.str.split(",").explode()
             rows = source.scan(manifest.trace, table).select(name.unique())
             names = rows.collect(engine="streaming").to_series()
+            names = names.str.replace_all(r"^[\W_]+|[\W_]+$", "")
             fits = names.str.contains(_NAME) & (names.str.len_chars() >= _SHORTEST_NAME)
             every_name.update(names.filter(fits.fill_null(value=False)))
     return frozenset(every_name)
