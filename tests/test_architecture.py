@@ -16,6 +16,8 @@ import pytest
 
 import traceana
 from traceana.catalog import load_catalog
+from traceana.modules import import_named
+from traceana.tables.result import Result
 
 ROOT = Path(traceana.__file__).parent
 # room -> rooms it may import; errors.py and modules.py are open to all, as
@@ -296,6 +298,22 @@ def test_options_are_given_by_keyword() -> None:
             for parameter in list(inspect.signature(function).parameters.values())[1:]:
                 optional = parameter.default is not parameter.empty and parameter.name != "by"
                 assert not optional or parameter.kind is inspect.Parameter.KEYWORD_ONLY, name
+
+
+def test_groups_are_given_by_position_or_keyword() -> None:
+    for name in vars(traceana)["__all__"]:
+        function = getattr(traceana, name)
+        if inspect.isfunction(function) and not name.startswith("variance"):
+            by = inspect.signature(function).parameters.get("by")
+            assert by is None or by.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD, name
+
+
+def test_every_result_is_public() -> None:
+    for module in import_named("*/tables*.py", "questions/*/tables*.py", "simulate/*/tables*.py"):
+        for name, value in vars(module).items():
+            if isinstance(value, type) and issubclass(value, Result) and name[0] != "_":
+                homes = (traceana, traceana.simulate)
+                assert value is Result or any(getattr(home, name, None) is value for home in homes)
 
 
 @pytest.mark.parametrize("statement", ["import traceana", "import traceana.cli"])

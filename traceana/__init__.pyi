@@ -59,6 +59,14 @@ from .questions.reliability.jobs import checkpoint_interval as checkpoint_interv
 from .questions.reliability.jobs import job_failure_interval as job_failure_interval
 from .questions.reliability.machines import machine_reliability as machine_reliability
 from .questions.reliability.jobs import faults_of_jobs as faults_of_jobs
+from .cohorts.tables import WorkloadMapping as WorkloadMapping
+from .questions.correlations.tables import CorrelationResult as CorrelationResult
+from .questions.failures.tables import FailureModel as FailureModel
+from .questions.failures.tables import RuntimeComparison as RuntimeComparison
+from .questions.failures.tables_competing_risks import CumulativeIncidence as CumulativeIncidence
+from .questions.failures.tables_competing_risks import SurvivalCurves as SurvivalCurves
+from .questions.runtimes.tables import DistributionFits as DistributionFits
+from .questions.stragglers.tables import AttributeResult as AttributeResult
 from .questions.reliability.tables import JobFailureResult as JobFailureResult
 from .questions.reliability.tables import ReliabilityResult as ReliabilityResult
 from .questions.runtimes.distributions import compare_distributions as compare_distributions

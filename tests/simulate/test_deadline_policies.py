@@ -26,7 +26,7 @@ JOBS = pl.DataFrame(
 def test_three_jobs_by_hand() -> None:
     # one GPU: fifo ends at 10, 18, 20; the others end c at 12 and b at 20
     found = simulate_deadlines(JOBS, capacity=1)
-    assert found.select("policy", "n_missed", "mean_wait_s").rows() == [
+    assert found.select("policy", "n_missed", "wait_s_mean").rows() == [
         ("fifo", 1, (0 + 9 + 16) / 3),
         ("sjf", 0, (0 + 11 + 8) / 3),
         ("edf", 0, (0 + 11 + 8) / 3),
@@ -35,7 +35,7 @@ def test_three_jobs_by_hand() -> None:
     assert found["utilization"].to_list() == [1.0] * 4
     both = simulate_deadlines(JOBS, capacity=2, policies=["fifo"])
     assert both["n_missed"].item() == 0
-    assert both["mean_wait_s"].item() == pytest.approx(7 / 3)  # c waits until b ends at 9
+    assert both["wait_s_mean"].item() == pytest.approx(7 / 3)  # c waits until b ends at 9
 
 
 def test_first_in_first_out_is_lindleys_recursion() -> None:
@@ -192,10 +192,10 @@ def test_gpu_time_and_waits_are_weighted_over_clusters() -> None:
         }
     )
     a, b, both = simulate_deadlines(jobs, policies=["fifo"], capacity=2).iter_rows(named=True)
-    assert (a["n"], a["n_missed"], a["mean_wait_s"]) == (2, 1, 5)
+    assert (a["n"], a["n_missed"], a["wait_s_mean"]) == (2, 1, 5)
     assert a["utilization"] == pytest.approx((10 * 2 + 1 * 1) / (2 * 11))
-    assert (b["n"], b["mean_wait_s"], b["utilization"]) == (1, 0, 0.25)
-    assert (both["n"], both["mean_wait_s"]) == (3, pytest.approx(10 / 3))
+    assert (b["n"], b["wait_s_mean"], b["utilization"]) == (1, 0, 0.25)
+    assert (both["n"], both["wait_s_mean"]) == (3, pytest.approx(10 / 3))
     assert both["utilization"] == pytest.approx((a["utilization"] + b["utilization"]) / 2)
 
 

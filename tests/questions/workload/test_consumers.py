@@ -34,8 +34,8 @@ def test_sums_by_hand() -> None:
     assert (ann["gpu_hours"], eva["gpu_hours"]) == (6.0, 24.0 + 2.0)
     assert (ann["cpu_hours"], ann["node_hours"], eva["node_hours"]) == (16.0, 2.0, 6.0 + 2.0)
     assert ann["fraction_of_all"] == pytest.approx(6 / 32)
-    assert (ann["median_wait_s"], eva["median_wait_s"]) == (2700.0, 1800.0)
-    assert ann["median_expansion"] == (2.0 + 1.5) / 2
+    assert (ann["wait_s_median"], eva["wait_s_median"]) == (2700.0, 1800.0)
+    assert ann["expansion_median"] == (2.0 + 1.5) / 2
     assert (ann["failure_rate"], eva["failure_rate"]) == (0.5, 0.0)
     assert (ann["wasted_hours"], ann["fraction_wasted"]) == (4.0, pytest.approx(4 / 6))
     assert (ann["cpu_used"], eva["cpu_used"]) == (0.5, 0.5)

@@ -52,7 +52,7 @@ _MAX_BINS: Final = 1000
 
 
 @returns(MeansByValue)
-def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.DataFrame:
+def mean_by_value(frame: IntoFrame, /, x: str, y: str, by: Names = ()) -> pl.DataFrame:
     """Compute the mean of a column at each distinct value of another.
 
     These are the points of a group-mean correlation.
@@ -90,7 +90,7 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, *, by: Names = ()) -> pl.
 
 @returns(JointCounts)
 def joint_counts(
-    frame: IntoFrame, /, x: str, y: str, *, by: Names = (), bins: int = 40
+    frame: IntoFrame, /, x: str, y: str, by: Names = (), *, bins: int = 40
 ) -> pl.DataFrame:
     """Count rows in logarithmic bins of two columns.
 

@@ -136,7 +136,7 @@ _ROWS: Final = "rows of a status"
 def outcome_rates(
     frame: IntoFrame,
     /,
-    by: Names,
+    by: Names = (),
     *,
     success: Names = ("completed",),
     failure: Names = ("failed",),
@@ -191,7 +191,7 @@ def outcome_rates(
 def failure_rates(
     frame: IntoFrame,
     /,
-    by: Names,
+    by: Names = (),
     *,
     success: Names = ("completed",),
     failure: Names = ("failed",),

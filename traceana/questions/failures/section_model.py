@@ -116,7 +116,7 @@ def state_overall(cohort: Cohort, /) -> str:
     row = result.rate
     if not row["n"]:
         return ""
-    excluded, bias = _excluded(cohort), result.bias
+    excluded, bias = _excluded(row, cohort.noun), result.bias
     limits = interval(row, fraction_range, shown=cohort.sampled)
     rate = (
         f"{share(row['rate'])} of the completed and failed {cohort.noun} failed "
@@ -235,11 +235,10 @@ def incidence_of(row: dict[str, Any], by: str, name: str = "fraction", /) -> str
     return f"{row[by]}: {share(row[name])} ({interval(row, fraction_range)}n = {row['n']:,})"
 
 
-def _excluded(cohort: Cohort) -> str:
+def _excluded(rate: dict[str, Any], noun: str) -> str:
     """Return the rows that are not in a failure rate, by status."""
-    total = cohort.trace.once(overall_failure).rate
     parts = [
-        f"{total[name]:,} {word}"
+        f"{rate[name]:,} {word}"
         for name, word in (
             ("cancelled", "cancelled"),
             ("running", "running"),
@@ -247,11 +246,11 @@ def _excluded(cohort: Cohort) -> str:
             ("unknown", "of unknown status"),
             ("n_missing", "without status"),
         )
-        if total[name]
+        if rate[name]
     ]
     if not parts:
-        return f"all {cohort.noun} completed or failed."
-    return f"{cohort.noun} not counted: {', '.join(parts)}."
+        return f"all {noun} completed or failed."
+    return f"{noun} not counted: {', '.join(parts)}."
 
 
 def details(outcomes: Outcomes, /) -> tuple[Block, ...]:

@@ -203,7 +203,7 @@ _FEW_OF_UNIT: Final = 3
 
 @returns(EmpiricalDistribution)
 def empirical_distribution(
-    frame: IntoFrame, /, value: str, *, by: Names = (), points: int = 101
+    frame: IntoFrame, /, value: str, by: Names = (), *, points: int = 101
 ) -> pl.DataFrame:
     """Compute the empirical distribution function of a column by group.
 

@@ -52,9 +52,9 @@ _CLEAR: Final = 0.01
 def straggler_attributes(
     samples: IntoFrame,
     /,
+    by: Names = ("job_id",),
     *,
     attributes: Names = (),
-    by: Names = ("job_id",),
     time: str = "time_s",
     worker: str = "worker_id",
     value: str = "batch_time",

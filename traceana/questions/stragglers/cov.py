@@ -108,9 +108,9 @@ _THRESHOLDS = {"fraction_above_0_1": 0.1, "fraction_above_0_5": 0.5, "fraction_a
 def iteration_cov(
     samples: IntoFrame,
     /,
+    by: Names = ("job_id",),
     *,
     ddof: int,
-    by: Names = ("job_id",),
     time: str = "time_s",
     worker: str = "worker_id",
     value: str = "batch_time",

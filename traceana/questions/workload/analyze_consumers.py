@@ -183,9 +183,9 @@ def _usage(frame: nw.LazyFrame[Any], numbers: list[str], keys: tuple[str, ...]) 
         jobs=nw.len(),
         **{name: nw.col(name).sum() for name in (*_sums(), *_flags())},
         **{f"n {name}": nw.col(name).count() for name in _sums()},
-        median_wait_s=wait.quantile(0.5, interpolation="linear"),
-        p90_wait_s=wait.quantile(0.9, interpolation="linear"),
-        median_expansion=expansion.quantile(0.5, interpolation="linear"),
+        wait_s_median=wait.quantile(0.5, interpolation="linear"),
+        wait_s_p90=wait.quantile(0.9, interpolation="linear"),
+        expansion_median=expansion.quantile(0.5, interpolation="linear"),
         **count_reckoned(),
     )
     table = table.with_columns(

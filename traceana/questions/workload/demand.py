@@ -54,9 +54,9 @@ _QUANTILES: Final = {
 def gpu_demand(
     jobs: IntoFrame,
     /,
+    by: Names = (),
     *,
     bin_s: float = 3600,
-    by: Names = (),
     start: str = "start_s",
     end: str = "end_s",
     runtime: str | None = None,
@@ -442,10 +442,10 @@ _SLOTS: Final = {"hour": (_HOUR_S, _DAY_S, 0, 0), "weekday": (_DAY_S, _WEEK_S, 1
 def arrival_rhythm(
     jobs: IntoFrame,
     /,
+    by: Names = (),
     *,
     per: Literal["hour", "weekday"],
     utc_offset_h: float = 0,
-    by: Names = (),
     submit: str = "submit_s",
 ) -> pl.DataFrame:
     """Count submissions by hour of the day or weekday, with their rates.

@@ -77,7 +77,7 @@ _FIRST: Final = (
     "jobs",
     "gpu_hours",
     "fraction_of_all",
-    "median_wait_s",
+    "wait_s_median",
     "failure_rate",
     "fraction_wasted",
     "trend",
@@ -275,10 +275,10 @@ def _plain(consumers: Consumers) -> Finding | None:
     if consumers.each is None:
         return None
     whole, unit = consumers.whole, consumers.unit
-    waited = consumers.each.filter(pl.col("median_wait_s") > 0)
-    waited = waited.sort("median_wait_s", descending=True)
+    waited = consumers.each.filter(pl.col("wait_s_median") > 0)
+    waited = waited.sort("wait_s_median", descending=True)
     facts = [
-        f"the longest wait of a job that started was {duration(row['median_wait_s'])} "
+        f"the longest wait of a job that started was {duration(row['wait_s_median'])} "
         f"(job {row['job_id']})"
         for row in waited.head(1).rows(named=True)
     ]
@@ -317,8 +317,8 @@ def _top(consumers: Consumers) -> Finding | None:
             f"{what} {show(without[column])} instead of {show(whole[column])}"
             for column, what, show in (
                 ("failure_rate", "failure rate", percent),
-                ("median_wait_s", "median wait", duration),
-                ("median_expansion", "median expansion factor", three_digits),
+                ("wait_s_median", "median wait", duration),
+                ("expansion_median", "median expansion factor", three_digits),
                 ("fraction_wasted", f"{unit}-hours wasted", percent),
             )
             if without[column] is not None and whole[column] is not None
@@ -354,27 +354,27 @@ def _most(users: pl.DataFrame) -> str:
 def _waits(consumers: Consumers, trace: Trace) -> Finding | None:
     """State the overall wait, and which queue, user and size waits far longer."""
     whole = consumers.whole
-    if whole["median_wait_s"] is None:
+    if whole["wait_s_median"] is None:
         return None
     parts = []
     for name in ("queue", "user", "gpus_requested"):
         table = consumers.groups.get(name, pl.DataFrame())
         if table.height:
-            table = table.drop_nulls([name, "median_wait_s"])
+            table = table.drop_nulls([name, "wait_s_median"])
             table = table.filter(pl.col("jobs") >= FEWEST_WAITS)
         if table.height < 2:
             continue
-        row = table.sort("median_wait_s", descending=True).row(0, named=True)
-        if row["median_wait_s"] > _NOTED_TIMES * whole["median_wait_s"]:
-            group, wait = row[name], duration(row["median_wait_s"])
+        row = table.sort("wait_s_median", descending=True).row(0, named=True)
+        if row["wait_s_median"] > _NOTED_TIMES * whole["wait_s_median"]:
+            group, wait = row[name], duration(row["wait_s_median"])
             named = f"{name} {group}"
             if isinstance(group, float):
                 named = f"jobs of {group:g} GPU{'s' * (group != 1)}"
             parts.append(f"{named} with {wait} ({row['jobs']:,} jobs)")
     longest = f" Longest by group: {listed(parts)}." if parts else ""
     stretched = ""
-    if whole["median_expansion"] is not None:
-        stretched = f"; expansion factor {three_digits(whole['median_expansion'])} (median)"
+    if whole["expansion_median"] is not None:
+        stretched = f"; expansion factor {three_digits(whole['expansion_median'])} (median)"
     started, pending = "", ""
     delays = trace.once(describe_workload).queueing
     if delays is not None and not delays["p99_pending_s"].equals(delays["p99_s"]):
@@ -385,10 +385,10 @@ def _waits(consumers: Consumers, trace: Trace) -> Finding | None:
             "as censored, the 90th percentile is "
             f"{'not reached' if pending_s is None else duration(pending_s)} (Kaplan-Meier)."
         )
-    heading = f"the median job{started} waited {duration(whole['median_wait_s'])}"
-    text = f"{heading}, the 90th percentile is {duration(whole['p90_wait_s'])}{stretched}."
+    heading = f"the median job{started} waited {duration(whole['wait_s_median'])}"
+    text = f"{heading}, the 90th percentile is {duration(whole['wait_s_p90'])}{stretched}."
     text += f"{pending}{longest}"
-    return Finding(text, effect=whole["median_wait_s"], n=whole["jobs"], heading=heading)
+    return Finding(text, effect=whole["wait_s_median"], n=whole["jobs"], heading=heading)
 
 
 def _pending(trace: Trace) -> Iterator[Finding]:
@@ -502,7 +502,7 @@ def _at_equal(trace: Trace, name: str, pair: tuple[str, str]) -> tuple[str, floa
 
 def _slow_queue(consumers: Consumers) -> Finding | None:
     """State the queue, account or GPU type whose jobs wait far longer than the others."""
-    whole = consumers.whole["median_wait_s"]
+    whole = consumers.whole["wait_s_median"]
     name = next(
         (column for column in ("queue", "account", "gpu_type") if column in consumers.groups), None
     )
@@ -510,21 +510,21 @@ def _slow_queue(consumers: Consumers) -> Finding | None:
         return None
     table = (
         consumers.groups[name]
-        .drop_nulls([name, "median_wait_s"])
+        .drop_nulls([name, "wait_s_median"])
         .filter(
             pl.col("jobs") >= max(FEWEST_WAITS, _NOTICED * consumers.whole["jobs"]),
-            pl.col("median_wait_s") >= max(_NOTED_S, _NOTED_TIMES * whole),
+            pl.col("wait_s_median") >= max(_NOTED_S, _NOTED_TIMES * whole),
         )
     )
     if table.is_empty():
         return None
-    row = table.sort("median_wait_s", descending=True).row(0, named=True)
-    text = f"median wait {duration(row['median_wait_s'])}, of all jobs {duration(whole)}"
+    row = table.sort("wait_s_median", descending=True).row(0, named=True)
+    text = f"median wait {duration(row['wait_s_median'])}, of all jobs {duration(whole)}"
     of = f"{in_sentence(key_heading(name))} {row[name]}"
-    is_slow = row["median_wait_s"] >= max(_SLOW_S, _TIMES * whole)
+    is_slow = row["wait_s_median"] >= max(_SLOW_S, _TIMES * whole)
     return Finding(
         f"jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).",
-        effect=row["median_wait_s"],
+        effect=row["wait_s_median"],
         n=row["jobs"],
         cost_jobs=row["jobs"],
         alert=f"long waits in {of}: {text}" if is_slow else "",

@@ -207,7 +207,7 @@ class ResourceUsage(ResultTable):
     fraction_of_all = fraction(
         "Of all hours", "fraction of all GPU-hours; of CPU-hours where no job has GPUs"
     )
-    median_wait_s = seconds("Median wait", "median time from submission to start")
+    wait_s_median = seconds("Median wait", "median time from submission to start")
     failure_rate = fraction("Failure rate", "failed among completed and failed jobs")
     own_failure_rate = fraction(
         "Failure rate without limits",
@@ -226,8 +226,8 @@ class ResourceUsage(ResultTable):
     wasted_hours = hours(
         "Hours wasted", "hours of `share` in failed and cancelled jobs, time limits included"
     )
-    p90_wait_s = seconds("90 % wait", "90th percentile of the wait")
-    median_expansion = number("Expansion", "median of (wait + runtime) / runtime")
+    wait_s_p90 = seconds("90 % wait", "90th percentile of the wait")
+    expansion_median = number("Expansion", "median of (wait + runtime) / runtime")
     measured_gpu_hours = hours("Measured GPU-hours", "GPU-hours of jobs with utilization")
     ended = count("Ended", "completed and failed jobs")
     own_failures = count("Failures", "those that failed, but not by a limit or the scheduler")

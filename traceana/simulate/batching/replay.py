@@ -177,12 +177,12 @@ _QUANTILES = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 def replay_batching(
     samples: IntoFrame,
     /,
+    by: str = "job_id",
     *,
     episodes: IntoFrame | None = None,
     controllers: Sequence[str | BatchController] = _CONTROLLERS,
     batch: int = 64,
     within: float = 0.1,
-    by: str = "job_id",
     time: str = "time_s",
     worker: str = "worker_id",
     value: str = "batch_time",

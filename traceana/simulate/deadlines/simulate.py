@@ -364,7 +364,7 @@ def simulate_deadlines(
         n, gpus_of = pl.col("n"), pl.col("capacity")
         together = tables.group_by("policy", maintain_order=True).agg(
             pl.col("capacity", "n_excluded", "n_missed", "n").sum(),
-            mean_wait_s=pl.when(n.sum() > 0).then((pl.col("mean_wait_s") * n).sum() / n.sum()),
+            wait_s_mean=pl.when(n.sum() > 0).then((pl.col("wait_s_mean") * n).sum() / n.sum()),
             utilization=(pl.col("utilization") * gpus_of).sum() / gpus_of.sum(),
         )
         tables = pl.concat([tables, together], how="diagonal")
@@ -414,9 +414,9 @@ def _outcome(jobs: pl.DataFrame, ranks: Floats, capacity: float) -> dict[str, An
     return {
         "n": len(start),
         "n_missed": int((end > jobs["deadline_s"].to_numpy()).sum()),
-        "mean_wait_s": float(wait.mean()),
-        "median_wait_s": float(np.median(wait)),
-        "p95_wait_s": float(np.quantile(wait, 0.95)),
+        "wait_s_mean": float(wait.mean()),
+        "wait_s_median": float(np.median(wait)),
+        "wait_s_p95": float(np.quantile(wait, 0.95)),
         "utilization": float((runtime * gpus).sum() / (capacity * (end.max() - submit.min()))),
     }
 
