@@ -15,9 +15,25 @@ from traceback import extract_tb
 from typing import Final
 
 _LONGEST: Final = 1000  # characters of a line
+# control characters but for the line feed, marks of direction, surrogates of undecodable names
+_CONTROL: Final = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _LONGEST_REASON: Final = 300
 _FOLDERS: Final = re.compile(r"""(?<![\w.])(?:[A-Za-z]:)?[\\/](?=\S)(?:[^\\/'":]+[\\/])+""")
 """Of an absolute path, all but its last name."""
+
+
+def printable(text: str, /) -> str:
+    r"""Escape control characters, so that names and data cannot change the terminal.
+
+    Examples
+    --------
+    >>> from traceana.errors import printable
+    >>> print(printable("a\rb"))
+    a\rb
+    """
+    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def did_you_mean(name: str, words: Iterable[str], /, *, shown: Callable[[str], str] = str) -> str:
@@ -92,7 +108,7 @@ class TraceanaError(Exception):
     def __init__(self, message: str = "") -> None:
         lines = (
             line if len(line) <= _LONGEST else f"{line[: _LONGEST - 300]} ... {line[-250:]}"
-            for line in message.split("\n")
+            for line in printable(message).split("\n")
         )
         super().__init__("\n".join(lines))
 

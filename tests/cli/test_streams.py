@@ -20,8 +20,8 @@ from polars.exceptions import PanicException
 from tests.cli.command import run_command
 from tests.ingesters.conftest import worker_times
 from traceana.catalog import fetch
-from traceana.cli.output import Stream, printable, show_steps, write_frame
-from traceana.errors import CatalogError, StoreError, ask_for_report
+from traceana.cli.output import Stream, show_steps, write_frame
+from traceana.errors import CatalogError, StoreError, ask_for_report, printable
 from traceana.exchange import export_tables
 from traceana.ingesters import add_table, ingest
 from traceana.report import build_report

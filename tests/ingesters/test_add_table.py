@@ -96,7 +96,8 @@ memory_gib = { size = "mem" }
         ({"mapping": '[jobs]\njob_id = "name"\n'}, r"no column 'name'"),
         ({"mapping": '[tasks]\njob_id = "job_id"\n'}, r"no \[jobs\] in it; found tasks"),
         ({"mapping": Path("nowhere.toml")}, "nowhere.toml: the mapping cannot be read"),
-        ({"mapping": "a name\0"}, "the mapping cannot be read"),
+        ({"mapping": "a name\0"}, r"a name\\x00: the mapping cannot be read"),
+        ({"mapping": "\rtwo\u2028lines"}, r"^\\rtwo\\u2028lines: the mapping cannot be read"),
     ],
 )
 def test_a_mistake_is_one_line(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from traceana.errors import DataError, TraceanaError
+from traceana.errors import DataError, TraceanaError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,19 +23,8 @@ if TYPE_CHECKING:
     from traceana.tables.declare import ResultTable
 
 
-# control characters but for the line feed, marks of direction, surrogates of undecodable names
-_CONTROL: Final = re.compile(
-    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-
-
 class ReaderGoneError(Exception):
     """The process that reads the output has ended."""
-
-
-def printable(text: str, /) -> str:
-    """Escape control characters, so that names and data cannot change the terminal."""
-    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 class Stream:

@@ -79,12 +79,15 @@ class Observation:
             text += f", of which {self.n_ended:,} have an end" if self.n_ended else ""
             text += ": they may have started before the window."
         if self.n_unlisted is not None:
-            more = max(self.n_unlisted, 0.0)
+            missing = max(self.n_unlisted, 0.0) / (self.n + max(self.n_unlisted, 0.0))
+            least = (
+                f"at least {100 * missing:.2g} % by Lynden-Bell's estimator (runtimes longer than "
+                "the window are never listed)"
+            )
             text += (
                 f" Every listed row ended within the window, so runtimes are right-truncated: "
-                f"{noun} still running at its end are missing, at least "
-                f"{100 * more / (self.n + more):.2g} % by Lynden-Bell's estimator (runtimes longer "
-                "than the window are never listed)."
+                f"{noun} still running at its end are missing, "
+                f"{least if missing else 'if there are any'}."
             )
         return text
 

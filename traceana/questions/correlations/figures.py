@@ -12,6 +12,7 @@ from traceana.drawing.labels import legend_above, name_tick, small_size
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
+from traceana.tables.formatting import plural
 
 _NEGLIGIBLE: Final = 0.1
 
@@ -95,4 +96,4 @@ def describe_correlations(result: pl.DataFrame) -> str:
     table = result.drop_nulls("r")
     left_out = result.height - table.height
     none = f"; {left_out} without a value are not drawn" if left_out else ""
-    return f"{table.height} correlations over up to {max(table['n']):,} rows{none}."
+    return f"{plural(table.height, 'correlation')} over up to {max(table['n']):,} rows{none}."

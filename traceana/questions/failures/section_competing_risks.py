@@ -60,6 +60,8 @@ from traceana.tables.formatting import three_digits_range as digits_range
 _DAY_S: Final = 86_400
 _SHOWN_S: Final = {"1h": 3600, "24h": _DAY_S}
 _ENDED: Final = {"cancelled": "were cancelled", "running": "were removed"}
+_LEAST_POINTS: Final = 0.05
+"""Percentage points that are written as 0.0."""
 _FIRST: Final = "failed"
 """The event that the findings are on."""
 _OPENING: Final = (
@@ -199,14 +201,15 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
     named = {"user": "users", BLOCK: "days"}
     others = " and ".join(named[unit] for unit in cohort.unit_columns if unit in named)
     others = others and f" for other {others}"
-    verdict = f", which is inconclusive{others}" if low < 0 < high else ""
+    size = "negligible" if max(-low, high) < _LEAST_POINTS else "inconclusive"
+    verdict = f", which is {size}{others}" if low < 0 < high else ""
     compared = (
         f"{share(first['incidence'])} of {first[by]} and {share(second['incidence'])} of "
         f"{second[by]} {cohort.noun} fail within {duration(_DAY_S)}"
     )
     finding = (
-        f"{compared}: {_without_nodes(cohort)}a difference of {difference:.1f} percentage points "
-        f"(95 % CI {low:.1f} to {high:.1f}){verdict}"
+        f"{compared}: {_without_nodes(cohort)}a difference of {difference:z.1f} percentage points "
+        f"(95 % CI {low:z.1f} to {high:z.1f}){verdict}"
     )
     if equal:  # in the same sentence, which may be all that is read
         same, heading = _of_equal_size(equal, 0.0 if low < 0 < high else difference)
@@ -236,7 +239,7 @@ def _untimed(cohort: Cohort) -> str:
 def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tuple[str, str]:
     """State a difference with the same GPUs, and how the heading of a clear crude one changes."""
     of_equal, low, high = (100 * value for value in equal)
-    text, heading = f"; with the same GPUs {of_equal:.1f} (95 % CI {low:.1f} to {high:.1f})", ""
+    text, heading = f"; with the same GPUs {of_equal:z.1f} (95 % CI {low:z.1f} to {high:z.1f})", ""
     if difference and low < 0 < high:
         heading = ", but with the same GPUs no difference is clear"
     elif of_equal * difference < 0:
@@ -441,7 +444,7 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     }
     parts = {kind: f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]}
     first = next(iter(parts))
-    parts[first] = parts[first].replace(" to ", " went to ", 1)
+    parts[first] = parts[first].replace(" to ", " went to ", 1).replace(" ones", f" {cohort.noun}")
     of = f"of {hours_text(total)} GPU-hours"
     open_ended, useful = shares["unfinished"] or 0.0, shares["useful"] or 0.0
     if open_ended < _MOSTLY:

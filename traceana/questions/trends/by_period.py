@@ -39,7 +39,7 @@ from traceana.store.frames import (
     reduce_frame,
 )
 from traceana.tables.declare import declared, returns, schema_of
-from traceana.tables.formatting import LAST_DATE_S
+from traceana.tables.formatting import LAST_DATE_S, plain
 
 _DATE: Final = "%Y-%m-%d"
 _PERIODS: Final = {
@@ -88,7 +88,8 @@ def divide_window(
 def local_time(time_s: float, timezone: str | None, /, *, clock: bool = True) -> str:
     """Return a time in a sentence: a date (with the time of day), or that on the trace's clock."""
     if timezone is None or time_s >= LAST_DATE_S:
-        return f"day {time_s / DAY_S:.4g}"
+        day = time_s / DAY_S
+        return f"day {plain(round(day, 1 if day >= 100 else 2))}"
     moment = datetime.fromtimestamp(time_s, UTC).astimezone(ZoneInfo(timezone))
     return moment.strftime("%Y-%m-%d %H:%M" if clock else "%Y-%m-%d")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.special import pdtrc, stdtr, stdtrit
+from scipy.special import bdtrc, pdtrc, stdtr, stdtrit
 
 from traceana.stats.segments import long_gaps
 from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, autocorrelation, time_blocks
@@ -110,29 +110,34 @@ def failure_bursts(jobs: pl.DataFrame, window: Window, /) -> pl.DataFrame:
 
     `jobs` has user, start_s, end_s, gpu_s and failed. A user has a failure in 10 min by chance as
     in a Poisson process at three times the rate of the log. p is that of so many users (Poisson),
-    times the number of intervals of 10 min, at every 5 min; it is below 0.01. Times that are
-    rounded to 10 min have none.
+    times the number of intervals of 10 min, at every 5 min; it is below 0.01. So is
+    that of so many failures among the jobs that end then (binomial, at the rate of all). Times that
+    are rounded to 10 min have none.
     """
-    failed = jobs.filter("failed").drop_nulls(["user", "end_s"])
+    ended = jobs.drop_nulls(["user", "end_s", "failed"])
+    failed = ended.filter("failed")
     if failed.filter(pl.col("end_s") % _TOGETHER_S == 0).height > failed.height / 2:
-        failed = failed.clear()
+        failed = ended = ended.clear()
     n_intervals = 2 * (window[1] - window[0]) / _TOGETHER_S
     rate = _BUSY * failed["user"].value_counts()["count"].to_numpy() * 2 / max(n_intervals, 1)
     expected = float(-np.expm1(-rate).sum())
     parts = [
-        failed.group_by((pl.col("end_s") + shift) // _TOGETHER_S).agg(
-            start_s=pl.col("end_s").min(),
-            last_s=pl.col("end_s").max(),
-            n=pl.len().cast(pl.Int64),
-            n_users=pl.col("user").n_unique().cast(pl.Int64),
-            gpu_hours=pl.col("gpu_s").sum() / _HOUR_S,
+        ended.group_by((pl.col("end_s") + shift) // _TOGETHER_S).agg(
+            start_s=pl.col("end_s").filter("failed").min(),
+            last_s=pl.col("end_s").filter("failed").max(),
+            n=pl.col("failed").sum().cast(pl.Int64),
+            n_users=pl.col("user").filter("failed").n_unique().cast(pl.Int64),
+            gpu_hours=pl.col("gpu_s").filter("failed").sum() / _HOUR_S,
+            n_ended=pl.len(),
         )
         for shift in (0.0, _TOGETHER_S / 2)
     ]
     table = pl.concat(parts).rename({"last_s": "end"}).drop("end_s").rename({"end": "end_s"})
     p = np.minimum(n_intervals * pdtrc(table["n_users"].to_numpy() - 1, expected), 1.0)
-    table = table.with_columns(pvalue=p).filter(
-        pl.col("n_users") >= _FEWEST_USERS, pl.col("pvalue") < _SURE
+    n, of = table.select("n", "n_ended").to_numpy().T
+    of_ended = bdtrc(n - 1, of, failed.height / max(ended.height, 1))
+    table = table.with_columns(pvalue=p, of_ended=of_ended).filter(
+        pl.col("n_users") >= _FEWEST_USERS, pl.max_horizontal("pvalue", "of_ended") < _SURE
     )
     rows: list[dict[str, Any]] = []
     for row in table.sort("n_users", "n", "start_s", descending=[True, True, False]).to_dicts():

@@ -348,7 +348,7 @@ def _most(users: pl.DataFrame) -> str:
     if first < 2:
         return f" (n = {plural(users.height, 'user')})"
     of_first = share(float(users["fraction_of_all"].head(first).sum()))
-    return f", and the {first} of {users.height:,} users with the most {of_first}"
+    return f", and the {first:,} of {users.height:,} users with the most {of_first}"
 
 
 def _waits(consumers: Consumers, trace: Trace) -> Finding | None:
