@@ -24,6 +24,7 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.scheduling import what_if
+from traceana.questions.workload.waiting import overtaking
 from traceana.simulate.placement.simulate import summarize_placement
 from traceana.simulate.placement.tables import PlacementSummary
 from traceana.simulate.schedule.capacity import OWN, calibrate, unused
@@ -40,6 +41,8 @@ _OPENING: Final = (
 )
 _FACTOR, _CLOSE_S = 2.0, 60.0
 """Simulated mean waits reproduce the recorded one within a factor, or a minute."""
+_OVERTAKEN: Final = 0.01
+"""Fraction of the jobs that start before an earlier one, from which the log is not that of fifo."""
 _CANNOT_TELL: Final = (
     " Waits for a GPU type, free GPUs on one node, a quota or closed nodes are not simulated, so "
     "the log cannot tell what more GPUs or another policy would change."
@@ -134,7 +137,7 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     text = _simulated(
         shown, any(of[policy] for policy in what_if.WAITS), f"simulated; n = {jobs:,}"
     )
-    closest, compared, reproduced = _compare(of, shown)
+    closest, compared, reproduced = _compare(of, shown, trace.once(overtaking) or 0.0)
     text += compared
     _, running, lacking = trace.once(what_if.jobs_to_schedule, what_if.MOST_JOBS)
     if running:
@@ -149,7 +152,9 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     return Finding(text, heading=_heading(closest, shown), certainty="estimated")
 
 
-def _compare(of: dict[str, float], shown: dict[str, str]) -> tuple[str, str, bool]:
+def _compare(
+    of: dict[str, float], shown: dict[str, str], overtaken: float
+) -> tuple[str, str, bool]:
     """Return the policy closest to the recorded waits, a sentence, and whether it meets them."""
     if "recorded" not in of:
         return "easy", "", True
@@ -160,6 +165,9 @@ def _compare(of: dict[str, float], shown: dict[str, str]) -> tuple[str, str, boo
     how = f", which is closer to {closest}" if shown["fifo"] != shown["easy"] else ""
     if not is_met or not 2 * low - high <= wait <= 2 * high - low:
         how = f", {'longer' if wait > high else 'shorter'} than under either"
+    elif closest == "fifo" and overtaken >= _OVERTAKEN:
+        is_met = False
+        how += f", but {share(overtaken)} of them started before an earlier job of their queue"
     return (
         closest,
         f" They waited {shown['recorded']}{how}.{'' if is_met else _CANNOT_TELL}",
