@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 import traceana
 from tests.slurm_log import Planted, write_slurm_log
 from traceana.questions.failures.nodes import SIGNIFICANT
+from traceana.questions.failures.section import _outliers
 
 
 def named(found: pl.DataFrame) -> list[str]:
@@ -61,6 +63,76 @@ def test_partners_of_a_bad_node_and_user_limits_are_not_blamed() -> None:
         end_reason=pl.when("late").then(pl.lit("TIMEOUT")).otherwise(pl.lit("FAILED")),
     )
     assert "n5" not in named(traceana.node_failures(jobs))
+
+
+def nodes_of_switches(seed: int) -> pl.DataFrame:
+    """4,000 jobs of 20 users on 20 nodes; those of one switch fail by 14 percentage points more."""
+    rng = np.random.default_rng(seed)
+    node, user = rng.integers(0, 20, 4000), rng.integers(0, 20, 4000)
+    fails = rng.random(4000) < np.where(node // 4 == 2, 0.19, 0.05)
+    return pl.DataFrame(
+        {
+            "NodeList": [f"r{one // 4}n{one % 4}" for one in node],
+            "user": [f"u{one}" for one in user],
+            "job_name": rng.choice(["train", "eval"], 4000),
+            "status": np.where(fails, "failed", "completed"),
+        }
+    )
+
+
+def test_all_nodes_of_a_bad_switch_are_named() -> None:
+    found = traceana.node_failures(nodes_of_switches(1))
+    assert sorted(named(found)) == ["r2n0", "r2n1", "r2n2", "r2n3"]
+    text = _outliers(found)
+    assert " They are all of the nodes r2n*." in text
+
+
+def test_a_loop_that_fails_wherever_it_runs_names_no_node_and_dilutes_no_ratio() -> None:
+    jobs = nodes_of_switches(1)
+    before = traceana.node_failures(jobs)
+    loop = pl.DataFrame({"NodeList": ["r2n0"] * 150 + ["r0n1"] * 150}).with_columns(
+        user=pl.lit("u0"), job_name=pl.lit("loop"), status=pl.lit("failed")
+    )
+    after = traceana.node_failures(pl.concat([jobs, loop]))
+    assert sorted(named(after)) == sorted(named(before))
+    ratios = (found.filter(node="r2n0")["ratio"].item() for found in (before, after))
+    assert next(ratios) == pytest.approx(next(ratios))
+
+
+def test_a_user_whose_jobs_fail_in_bursts_on_one_node_names_none() -> None:
+    # by chance, of each user 30 failures in a row are on one node
+    jobs = nodes_of_switches(2).with_columns(status=pl.lit("completed"))
+    rng = np.random.default_rng(3)
+    fails = rng.random(4000) < 0.05
+    node = jobs["NodeList"].to_list()
+    for one in range(6):
+        burst = np.flatnonzero((jobs["user"] == f"u{one}").to_numpy())[:30]
+        fails[burst] = True
+        for place in burst:
+            node[place] = f"r{one % 5}n0"
+    jobs = jobs.with_columns(
+        NodeList=pl.Series(node), status=np.where(fails, "failed", "completed")
+    )
+    assert named(traceana.node_failures(jobs)) == []
+
+
+def test_nodes_are_compared_within_their_cluster() -> None:
+    jobs = nodes_of_switches(2)
+    east = pl.Series(np.random.default_rng(1).random(jobs.height) < 0.3)
+    jobs = pl.concat([jobs, jobs.with_columns(NodeList="e" + pl.col("NodeList"))])
+    jobs = jobs.with_columns(
+        cluster=pl.when(pl.col("NodeList").str.starts_with("e"))
+        .then(pl.lit("east"))
+        .otherwise(pl.lit("west"))
+    )
+    jobs = jobs.with_columns(
+        status=pl.when(pl.col("cluster") == "west")
+        .then("status")
+        .when(pl.concat([east, east]))
+        .then(pl.lit("failed"))
+        .otherwise(pl.lit("completed"))
+    )
+    assert not [node for node in named(traceana.node_failures(jobs)) if node.startswith("e")]
 
 
 def test_a_log_without_failures_names_none() -> None:

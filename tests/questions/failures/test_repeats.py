@@ -76,9 +76,29 @@ def test_a_job_that_fails_again_and_again_is_stated_with_its_cost() -> None:
 
 
 def test_time_limits_faults_and_rare_tries_are_no_series() -> None:
-    for reason, apart_s in (("TIMEOUT", 600.0), ("NODE_FAIL", 600.0), ("FAILED", 2 * HOUR_S)):
-        jobs = pl.concat([log(1), series(40, reason, apart_s)], how="vertical_relaxed")
+    late = fewest_tries(log(1).height, soon=False)
+    for reason, apart_s, n in (
+        ("TIMEOUT", 600.0, 40),
+        ("NODE_FAIL", 600.0, 40),
+        ("FAILED", 2 * HOUR_S, late - 1),
+    ):
+        jobs = pl.concat([log(1), series(n, reason, apart_s)], how="vertical_relaxed")
         assert stated(jobs) == []
+
+
+def test_a_timed_job_that_fails_every_two_hours_is_one_series_until_it_completes() -> None:
+    planted = series(40, "FAILED", 2 * HOUR_S)
+    [found] = stated(pl.concat([log(1), planted], how="vertical_relaxed"))
+    assert "job resume# of user eva failed again and again, 40 times (within 3.25 d, " in found
+    every_tenth = pl.when(pl.int_range(pl.len()) % 10 == 9).then(pl.lit("completed"))
+    planted = planted.with_columns(status=every_tenth.otherwise("status"))
+    assert not stated(pl.concat([log(1), planted], how="vertical_relaxed"))
+
+
+def test_crashes_of_two_series_of_a_user_are_stated_once() -> None:
+    both = [series(40, None).with_columns(job_name=pl.lit(name), runtime_s=30.0) for name in "xy"]
+    found = stated(pl.concat([log(1), *both], how="vertical_relaxed"))
+    assert ["again and again" in one for one in found] == [True, True]
 
 
 def test_crashes_at_start_are_stated_by_user_or_by_name() -> None:

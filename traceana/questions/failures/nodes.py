@@ -10,19 +10,19 @@ from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import gammainc, gammaincinv
 
 from traceana.cohorts.cohort import with_adjusted
-from traceana.cohorts.ends import END_CLASS, open_outcomes, with_end_class
+from traceana.cohorts.ends import END_CLASS, open_outcomes, with_end_class, without_numbers
 from traceana.questions.failures.tables import NodeFailures
 from traceana.stats.arguments import check_confidence
 from traceana.stats.arrays import Floats
 from traceana.store.frames import Names, as_names, collect, column_names, refuse_clash
 from traceana.tables.declare import declared, returns
 
-STRATA: Final = ("gpu_type", "queue", "user")
+STRATA: Final = ("cluster", "gpu_type", "queue", "user", "job_name")
 SIGNIFICANT: Final = 0.01
 """Adjusted p below which a node is named."""
 _FEWEST_ROWS: Final = 20
-_FEWEST_NODES: Final = 10
-_MEDIAN_OF_ABSOLUTE: Final = 0.6745  # of a standard normal variable
+_WITHOUT: Final = 0.2
+"""Factor of p without the stratum of the largest excess."""
 _MOST_NAMED: Final = 100
 
 
@@ -41,14 +41,20 @@ def node_failures(
 
     Jobs are comparable if they have the same values of `strata`, both use GPUs or neither does, and
     run on a similar number of nodes (up to the next power of two). A value of the last stratum with
-    fewer than 20 jobs is merged with the others. A job counts for each of its nodes. The ratio is
-    indirect standardization: failures over the sum of the rates of comparable jobs on other nodes.
+    fewer than 20 jobs is merged with the others; numbers at the end of a job_name are left out.
+    Jobs that all fail, wherever they run, are not compared. A job counts for each of its nodes. The
+    ratio is indirect standardization: failures over the sum of the rates of comparable jobs on
+    other nodes.
     The number of failures has, given the totals of the strata, the mean and variance of the
-    Cochran-Mantel-Haenszel test and a scaled Poisson distribution. From ten nodes on, the variance
-    is multiplied by the dispersion of the nodes, (median of abs(z) / 0.6745)^2, at least 1
-    (Spiegelhalter, Statistics in Medicine 24, 2005). The node with the smallest p below 0.01
-    (Holm) is taken out with its jobs, and the rest is compared again, since jobs on several nodes
-    fail on all of them.
+    Cochran-Mantel-Haenszel test and a scaled Poisson distribution. The scale is the design effect
+    of the strata, at least 1: the squared residuals of the node's strata over those of its jobs, at
+    the rate of the node. p is at least a fifth of that without the stratum of the largest excess,
+    so that the failures of one user, or one array, do not name a node. Of 1,800 simulated logs
+    without a bad node, in most of which users fail in bursts on one node, 19 name one; of 320 in
+    which users have a favorite node and another failure rate each week, 10. Of 20 nodes of which
+    1 or 4 fail by 14 percentage points more, 0.8 and 2.6 are named (4,000 jobs of 20 users, 8 %
+    fail). The node with the smallest p below 0.01 (Holm) is taken out with its jobs, and the rest
+    is compared again, since jobs on several nodes fail on all of them.
 
     Parameters
     ----------
@@ -105,8 +111,11 @@ def node_failures(
     hosts = pl.col(node).cast(pl.String).str.split(",")
     hours = pl.col("gpus") * pl.col("runtime_s") / 3600
     failed = classes[END_CLASS].is_in(["job", "machine"]).fill_null(value=False)
+    texts = {name: pl.col(name).cast(pl.String) for name in by}
+    if "job_name" in by:
+        texts["job_name"] = without_numbers(texts["job_name"])[0]
     rows = rows.select(
-        *by,
+        **texts,
         node=hosts,
         failure=failed.cast(pl.Int64),
         hours=hours if {"gpus", "runtime_s"} <= {*names} else pl.lit(None, pl.Float64),
@@ -115,7 +124,7 @@ def node_failures(
     )
     kind = [*by[:-1], "uses_gpus", "size"]
     enough = pl.len().over(*kind, *by[-1:]) >= _FEWEST_ROWS
-    last = pl.col(by[-1]).cast(pl.String) if by else pl.lit("")
+    last = pl.col(by[-1]) if by else pl.lit("")
     last = pl.when(enough).then(pl.concat_str(pl.lit("="), last)).otherwise(pl.lit("others"))
     rows = rows.with_columns(last=last).with_row_index("job")
     stratum = pl.struct(*kind, "last").rank("dense").alias("stratum")
@@ -151,12 +160,23 @@ def _compare(on_node: pl.DataFrame, confidence: float) -> pl.DataFrame:
     n, total, failed = (pl.col(name).cast(pl.Float64) for name in ("n", "total", "failed"))
     others = total - n
     product = n * others * failed * (total - failed)
-    comparable = cells.filter(others > 0).with_columns(
+    comparable = cells.filter(others > 0, failed < total).with_columns(
         expected=n * (failed - pl.col("failures")) / others,
         mean=n * failed / total,
         variance=product / (total**2 * pl.max_horizontal(total - 1, 1)),
     )
-    summed = ("n", "failures", "expected", "mean", "variance", "hours", "known")
+    own = pl.col("failures").sum().over("node") / pl.col("mean").sum().over("node")
+    rate = (own * failed / total).fill_nan(0).clip(0, 1)
+    excess = pl.col("failures") - pl.col("mean")
+    is_rest = excess.rank("ordinal", descending=True).over("node") > 1
+    comparable = comparable.with_columns(
+        of_strata=(pl.col("failures") - n * rate) ** 2,
+        of_jobs=pl.col("failures") * (1 - 2 * rate) + n * rate**2,
+        rest=pl.col("failures") * is_rest,
+        rest_mean=pl.col("mean") * is_rest,
+    )
+    summed = ["n", "failures", "expected", "mean", "variance", "hours", "known"]
+    summed += ["of_strata", "of_jobs", "rest", "rest_mean"]
     table = comparable.group_by("node").agg(pl.col(*summed).sum()).sort("node")
     table = with_adjusted(table.with_columns(**_test(table, confidence)).fill_nan(None))
     excess = 1 - pl.col("expected") / pl.col("failures")
@@ -175,23 +195,26 @@ def _compare(on_node: pl.DataFrame, confidence: float) -> pl.DataFrame:
 
 def _test(table: pl.DataFrame, confidence: float) -> dict[str, Floats]:
     """Return p and the interval of the ratio; NaN where no job of the strata failed."""
-    columns = ("failures", "expected", "mean", "variance")
-    failures, expected, mean, variance = (table[c].to_numpy().astype(float) for c in columns)
+    columns = ("failures", "expected", "mean", "variance", "rest", "rest_mean")
+    of = {name: table[name].to_numpy().astype(float) for name in columns}
+    failures, expected, mean, variance = (of[name] for name in columns[:4])
     testable = variance > 0
-    z = (failures - mean)[testable] / np.sqrt(variance[testable])
-    dispersion = 1.0
-    if testable.sum() >= _FEWEST_NODES:
-        dispersion = max(1.0, float(np.median(np.abs(z)) / _MEDIAN_OF_ABSOLUTE) ** 2)
+
+    def pvalue(number: Floats, usual: Floats) -> Floats:
+        return np.where(number > 0, gammainc(number / scale, usual / scale), 1.0)
+
     with np.errstate(divide="ignore", invalid="ignore"):
+        dispersion = np.fmax((table["of_strata"] / table["of_jobs"]).to_numpy(), 1.0)
         scale = dispersion * variance / mean
-        pvalue = np.where(failures > 0, gammainc(failures / scale, mean / scale), 1.0)
+        without = _WITHOUT * pvalue(of["rest"], of["rest_mean"])
+        p = np.fmax(pvalue(failures, mean), np.where(of["rest_mean"] > 0, without, 0.0))
         tail = (1 - confidence) / 2
         low = np.where(failures > 0, gammaincinv(failures / scale, tail), 0.0)
         high = gammaincinv(failures / scale + 1, 1 - tail)
         missing = np.where(testable, 1.0, np.nan)
         present = np.where(expected > 0, missing, np.nan)
         return {
-            "pvalue": pvalue * missing,
+            "pvalue": p * missing,
             "ci_low": low * scale / expected * present,
             "ci_high": high * scale / expected * present,
         }

@@ -13,7 +13,7 @@ from traceana.store import Trace
 from traceana.store.frames import collect
 
 AGAIN_S: Final = 3600.0
-"""Longest time from a failure to the submission of the next try."""
+"""Longest time from a failure to the submission of the next try, of a short series."""
 FIRST_S: Final = 60.0
 """Runtime below which a failure is a crash at start."""
 _CHANCE: Final = 0.01
@@ -31,19 +31,21 @@ class Repeats(NamedTuple):
     series: pl.DataFrame
     crashes: pl.DataFrame
     failures: int
+    ended: int
     tries: int
     unit: str
     """GPU, or CPU where no job has GPUs."""
     hours: float
 
 
-def fewest_tries(jobs: int, /) -> int:
+def fewest_tries(jobs: int, /, *, soon: bool = True) -> int:
     """Return the length from which a series of failures is rare by chance.
 
     In a log of n jobs of which half fail, and half are submitted soon after the end of the one
-    before, n / 2 * 4^(1 - k) series have k failures: at most 0.01.
+    before, n / 2 * 4^(1 - k) series have k failures: at most 0.01. Of a series that may go on later
+    (not `soon`) it is n / 2 * 2^(1 - k).
     """
-    return 1 + math.ceil(math.log(max(jobs, 1) / 2 / _CHANCE, 4))
+    return 1 + math.ceil(math.log(max(jobs, 1) / 2 / _CHANCE, 4 if soon else 2))
 
 
 def find_repeats(trace: Trace, /) -> Repeats:
@@ -78,19 +80,29 @@ def find_repeats(trace: Trace, /) -> Repeats:
     failures, tries = int(rows["failed"].sum()), fewest_tries(rows.height)
     crashes = [_crashes(rows, name, failures) for name in ("user", "job_name")]
     hours = float(rows["hours"].sum() or 0)
-    return Repeats(_series(rows, tries), pl.concat(crashes), failures, tries, unit, hours)
+    series, ended = _series(rows, tries), rows.height
+    return Repeats(series, pl.concat(crashes), failures, ended, tries, unit, hours)
 
 
 def _series(rows: pl.DataFrame, tries: int) -> pl.DataFrame:
-    """Return jobs by user and name whose failures followed each other, the most costly first."""
+    """Return jobs by user and name whose failures followed each other, the most costly first.
+
+    Either soon, or without a job that completed in between: then a series is longer.
+    """
     keys = ["user", "job_name"]
     rows = rows.drop_nulls(["job_name", "submit_s"]).sort("submit_s", maintain_order=True)
     gap = pl.col("submit_s") - pl.col("end_s").shift().over(keys)
-    goes_on = pl.col("own").shift().over(keys) & gap.is_between(0, AGAIN_S)
-    rows = rows.with_columns(place=(~goes_on.fill_null(value=False)).cum_sum().over(keys))
+    later = pl.col("own").shift().over(keys) & (gap >= 0)
+    places = {"soon": later & (gap <= AGAIN_S), "later": later & pl.col("own")}
+    rows = rows.with_columns(
+        (~goes_on.fill_null(value=False)).cum_sum().over(keys).alias(name)
+        for name, goes_on in places.items()
+    )
+    length = {name: pl.len().over(*keys, name) for name in places}
+    of_late = fewest_tries(rows.height, soon=False)
     return (
         rows.filter("own")
-        .filter(pl.len().over(*keys, "place") >= tries)
+        .filter((length["soon"] >= tries) | (length["later"] >= of_late))
         .group_by(keys)
         .agg(
             pl.col("hours").sum(),

@@ -364,6 +364,7 @@ SECTION = Section(
 
 _MOST_NODES: Final = 20
 _NAMED: Final = 3
+_FEWEST_ALIKE: Final = 3
 _POSSIBLE: Final = 0.05
 """Adjusted p below which a node is stated, without an alert."""
 
@@ -382,7 +383,7 @@ def build_nodes(traces: Sequence[Trace]) -> Content:
         named = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT).height
         text = (
             "The failures of each node are compared with those of comparable jobs on other nodes: "
-            "of the same GPU type, queue and user (users with few jobs together) on a similar "
+            "of the same GPU type, queue, user and name (rare names together) on a similar "
             f"number of nodes. Of {result.ended:,} completed and failed jobs {result.placed:,} "
             "have a node. Cancelled and running jobs, and those without a "
             "comparable job on another node, are not counted. A job on several nodes counts for "
@@ -444,7 +445,7 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
     )
     return Finding(
         f"{more.height} of {plural(tested, 'node')} {verb} more often than comparable "
-        f"jobs: {listed(parts)}.{cost}",
+        f"jobs: {listed(parts)}.{_alike(nodes, more)}{cost}",
         effect=first["ratio"],
         interval=(first["ci_low"], first["ci_high"]),
         n=first["n"],
@@ -455,6 +456,17 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
         machine=names if more.height == 1 else "",
         heading=alert,
     )
+
+
+def _alike(nodes: pl.DataFrame, more: pl.DataFrame) -> str:
+    """State that the named nodes are all those whose names begin alike, as those of a switch."""
+    low, high = min(more["node"]), max(more["node"])
+    differ = (place for place, letter in enumerate(low) if high[place : place + 1] != letter)
+    prefix = low[: next(differ, len(low))]
+    alike = int(nodes["node"].str.starts_with(prefix).sum())
+    if not prefix or more.height < _FEWEST_ALIKE or not more.height == alike < nodes.height:
+        return ""
+    return f" They are all of the nodes {prefix}*."
 
 
 NODES = Section(

@@ -7,10 +7,18 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+import polars as pl
+
 from traceana.page.blocks import Content, Text
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.repeats import AGAIN_S, FIRST_S, Repeats, find_repeats
+from traceana.questions.failures.repeats import (
+    AGAIN_S,
+    FIRST_S,
+    Repeats,
+    fewest_tries,
+    find_repeats,
+)
 from traceana.store import Trace, distinct_traces
 from traceana.tables.formatting import duration, hours_text, share
 
@@ -21,7 +29,8 @@ _COSTLY: Final = 0.1
 """Fraction of all hours from which it is an alert."""
 _DEFINITIONS: Final = (
     "Again and again: failures of one user and job name (without the number that it ends in), "
-    f"each submitted within {duration(AGAIN_S)} after the failure before. "
+    f"each submitted within {duration(AGAIN_S)} after the failure before, or later, if there are "
+    "more of them. "
     "Crash at start: a failure within the first "
     f"{duration(FIRST_S)} of runtime; a user or a name is stated if most of its failures, and at "
     "least 5 % of all, are crashes. Time limits and faults of machines do not count."
@@ -31,16 +40,21 @@ _DEFINITIONS: Final = (
 def build(traces: Sequence[Trace]) -> Content:
     """State jobs that fail again and again, and crashes at start; nothing without them."""
     findings: list[Finding] = []
-    tries = []
+    tries: list[tuple[int, int]] = []
     for trace in distinct_traces(traces):
         repeats = trace.once(find_repeats)
         stated = [*_series(repeats, trace), *_crashes(repeats)]
         findings += [finding.of(trace.label) for finding in stated]
-        tries += [repeats.tries] if stated else []
+        late = fewest_tries(repeats.ended, soon=False)
+        tries += [(repeats.tries, late)] if stated else []
     if not findings:
         return Content()
-    text = f"{_DEFINITIONS} A series has at least {min(tries)} failures: with that, at most 0.01 "
-    text += "are expected by chance if half of the jobs fail and half follow an end so soon."
+    soon, late = map(min, zip(*tries, strict=True))
+    text = (
+        f"{_DEFINITIONS} A series has at least {soon} failures, or {late} that may be later: with "
+    )
+    text += "that, at most 0.01 are expected by chance if half of the jobs fail and half follow an "
+    text += "end so soon."
     return Content(tuple(findings), (Text(text),))
 
 
@@ -59,7 +73,11 @@ def _series(repeats: Repeats, trace: Trace) -> Iterator[Finding]:
 
 def _crashes(repeats: Repeats) -> Iterator[Finding]:
     named: list[str] = []
-    repeated = {row["user"]: row["failures"] for row in repeats.series.rows(named=True)}
+    repeated = {
+        group: n
+        for by in ("user", "job_name")
+        for group, n in repeats.series.group_by(by).agg(pl.col("failures").sum()).iter_rows()
+    }
     for row in repeats.crashes.rows(named=True):
         group, most = row["group"], row["job_name_most"]
         if group in named:
