@@ -97,6 +97,14 @@ def test_kept_columns_may_be_renamed(tmp_path: Path) -> None:
     assert {"node", "site"} <= set(store.manifest("mine").tables["jobs"].columns)
 
 
+def test_nodes_of_a_job_may_be_separated_or_abbreviated(tmp_path: Path) -> None:
+    cells = ["n1;n2", "n1 n2", "n1, n2", "n[1-2]", "n1"]
+    text = "id,host\n" + "".join(f'j{i},"{cell}"\n' for i, cell in enumerate(cells))
+    store, _ = ingest_text(tmp_path, text, '[trace]\nkeep = ["host"]\n' + JOBS)
+    hosts = store.scan("mine", "jobs").collect()["host"].to_list()
+    assert hosts == ["n1,n2"] * 4 + ["n1"]
+
+
 cells = st.sampled_from(["1", "2.5", "", "x", "N/A", "1e400", "0", " 3"])
 
 

@@ -42,3 +42,19 @@ def test_cells_that_were_set_to_null_and_ids_from_row_numbers_are_stated(tmp_pat
         "Cells that could not be read are missing values: 5 cells by g|not_a_number in jobs (m).",
         "No column identifies the rows, so the row number is the id: jobs (m).",
     ]
+
+
+def test_jobs_that_are_twice_in_the_log_under_another_id_are_counted(tmp_path: Path) -> None:
+    jobs = [(f"{i}", "ann", 60 * i, 60 * i + 5, 60 * i + 3605, 2) for i in range(200)]
+    again = [(f"b-{one}", *rest) for one, *rest in jobs[:20]]
+    for name, rows, stated in (("once", jobs, 0), ("twice", jobs + again, 1)):
+        lines = [",".join(map(str, row)) for row in [("id", "u", "s", "b", "e", "g"), *rows]]
+        (tmp_path / "x.csv").write_text("\n".join(lines))
+        columns = {"job_id": "id", "user": "u", "submit_s": "s", "start_s": "b", "end_s": "e"}
+        columns["gpus"] = "g"
+        mapping = "[jobs]\n" + "\n".join(f'{one} = "{two}"' for one, two in columns.items())
+        store = tmp_path / name
+        ingest(tmp_path / "x.csv", mapping=mapping, trace="m", store=store)
+        page = build_report(store, out=tmp_path / "out", only="data-quality").read_text()
+        told = "20 jobs equal another one in all but the id (40 GPU-hours)"
+        assert (told in page) == bool(stated)

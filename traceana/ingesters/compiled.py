@@ -248,6 +248,16 @@ _RANGES: Final = r"\[\d[\d,-]*[,-]\d[\d,-]*\]"
 """Several machines as Slurm abbreviates them: n[1-3,7]."""
 
 
+_HOSTS: Final = ("node", "host")
+"""Kept columns of the nodes of a job, which may be separated by semicolons or blanks."""
+
+
+def _hosts(machine: pl.Expr) -> pl.Expr:
+    """Return machines with abbreviated lists written out."""
+    hosts = machine.map_batches(expand_lists, return_dtype=pl.String)
+    return pl.when(machine.str.contains(_RANGES)).then(hosts).otherwise(machine)
+
+
 def compile_mapping(
     source: Source,
     whole: Mapping,
@@ -279,12 +289,13 @@ def compile_mapping(
         if published in source.columns:
             kind: Kind = "text" if dtype == pl.String else "number"
             stated[name] = pl.col(columns.use(published, kind, where))
+            if name in _HOSTS and dtype == pl.String:
+                stated[name] = _hosts(
+                    stated[name].str.strip_chars().str.replace_all(r"[;,\s]+", ",")
+                )
     _add_following_times(stated, declaration)
     if table == "faults":
-        machine = stated["machine_id"]
-        hosts = machine.map_batches(expand_lists, return_dtype=pl.String)
-        is_list = machine.str.contains(_RANGES)
-        stated["machine_id"] = pl.when(is_list).then(hosts).otherwise(machine)
+        stated["machine_id"] = _hosts(stated["machine_id"])
     kinds, nulls, numbers = _views(mapping, columns)
     return CompiledMapping(
         {name: column.dtype for name, column in declaration.items()} | {**keep},

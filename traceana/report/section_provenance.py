@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from importlib.resources import files
@@ -12,6 +13,7 @@ from typing import Final
 import polars as pl
 
 from traceana.catalog import load_catalog
+from traceana.cohorts.observation import NODES
 from traceana.page.blocks import (
     Block,
     Content,
@@ -26,10 +28,10 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Context, Section
 from traceana.report.tables import Rejections, RowCounts, SourceFiles, UnknownValues
-from traceana.store import Ledger, Manifest
+from traceana.store import Ledger, Manifest, Trace
 from traceana.store.manifest import SELECTED
 from traceana.tables.declare import schema_of
-from traceana.tables.formatting import plural
+from traceana.tables.formatting import hours_text, plural
 
 _LIBRARIES = ("polars", "numpy", "scipy", "matplotlib")
 _TERMS: Final[dict[str, dict[str, str]]] = tomllib.loads(
@@ -176,7 +178,8 @@ def build_data_quality(context: Context) -> Content:
         for note in trace.manifest.notes
         if note.startswith(SELECTED)
     )
-    findings = _findings(tables) + selected + _altered(ledgers) + _remarks(ledgers)
+    twice = tuple(finding for trace in context.traces for finding in _twice(trace))
+    findings = _findings(tables) + twice + selected + _altered(ledgers) + _remarks(ledgers)
     return Content(findings, tuple(blocks))
 
 
@@ -209,6 +212,40 @@ def _findings(tables: pl.DataFrame) -> tuple[Finding, ...]:
     heading = f"{plural(n, 'row')} {'was' if n == 1 else 'were'} rejected"
     text = f"{read} Rejected rows: {named}. All other rows were kept."
     return (Finding(text, heading=heading),)
+
+
+_SAME: Final = ("cluster", "user", "job_name", "queue", "status", "gpus", "cpus", *NODES)
+_FEWEST_TWICE, _TWICE = 10, 0.005
+"""Number and fraction of the jobs that equal another from which they are stated."""
+
+
+def _twice(trace: Trace) -> Iterator[Finding]:
+    """State the jobs, not of arrays, that equal another one in all but the id."""
+    times = ("submit_s", "start_s", "end_s")
+    if not trace.has("jobs", times):
+        return
+    stated = trace.manifest.tables["jobs"].columns
+    rows = trace.scan("jobs").filter(pl.col("end_s") > pl.col("start_s"))
+    if "array_id" in stated:
+        rows = rows.filter(pl.col("array_id").is_null())
+    hours = (pl.col("end_s") - pl.col("start_s")) / 3600
+    gpus = pl.col("gpus").fill_null(0) if "gpus" in stated else 0.0
+    same = pl.struct(*times, *(name for name in _SAME if name in stated)).hash()
+    jobs = rows.select(same=same, hours=hours * gpus).collect()
+    twice = jobs.filter(~pl.col("same").is_first_distinct())
+    if twice.height < max(_FEWEST_TWICE, _TWICE * jobs.height):
+        return
+    used = float(twice["hours"].sum())
+    cost = f" ({hours_text(used)} GPU-hours)" if used else ""
+    heading = f"{twice.height:,} jobs equal another one in all but the id"
+    yield Finding(
+        f"{trace.label}: {heading}{cost}. If the log has them twice, all sums count them twice.",
+        n=twice.height,
+        cost_gpu_h=used,
+        cost_jobs=twice.height,
+        heading=heading,
+        alert=f"{trace.label}: {heading}: the log may have them twice",
+    )
 
 
 def _altered(ledgers: dict[str, Ledger]) -> tuple[str, ...]:
