@@ -162,7 +162,7 @@ def recall_table() -> str:
     always = [row for row in rows if set(row[2:]) == {"1.00"}]
     never = [row for row in rows if max(map(float, row[2:])) <= 0.03]
     others = (row for row in rows if row not in always + never)
-    head = ["noise (CV)", "severity", *(f"{length} samples" for length in LENGTHS)]
+    head = ["noise (CoV)", "severity", *(f"{length} samples" for length in LENGTHS)]
     named = ("; ".join(f"{row[0]}, {row[1]}" for row in part) for part in (always, never))
     ends = ("All detected (noise, severity): {}.", "At most 3 % detected: {}.")
     text = " ".join(end.format(part) for end, part in zip(ends, named, strict=True))
@@ -173,10 +173,10 @@ def setting_rows() -> Iterator[list[str]]:
     plain = Setting(severity=1.5, length=30, slow_workers=1, cv=0.1)
     others = {
         "default": plain,
-        "noise of CV 1 %": replace(plain, cv=0.01),
-        "noise of CV 5 %": replace(plain, cv=0.05),
-        "noise of CV 20 %": replace(plain, cv=0.2),
-        "lognormal noise of CV 20 %": replace(plain, cv=0.2, shape="lognormal"),
+        "noise of CoV 1 %": replace(plain, cv=0.01),
+        "noise of CoV 5 %": replace(plain, cv=0.05),
+        "noise of CoV 20 %": replace(plain, cv=0.2),
+        "lognormal noise of CoV 20 %": replace(plain, cv=0.2, shape="lognormal"),
         "3 % of samples spikes": replace(plain, spikes=0.03),
         "10 % of samples spikes": replace(plain, spikes=0.1),
         "noise with autocorrelation 0.5": replace(plain, rho=0.5),

@@ -11,8 +11,10 @@ from typer.testing import CliRunner
 
 from traceana import add_table, open_store, simulate_placement
 from traceana.cli import app
+from traceana.cli.options import qualifying_trace
 from traceana.errors import DataError
 from traceana.ingesters import ingest
+from traceana.store import Store
 
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\n" + "".join(
     f"pod-{i},{cpu},1024,{gpus},{milli}\n"
@@ -110,6 +112,13 @@ def test_jobs_that_fit_on_no_empty_machine_are_counted(tmp_path: Path) -> None:
 def test_errors(store: Path, asked: tuple[str, ...], message: str) -> None:
     with pytest.raises(DataError, match=message):
         run("short", *asked, "--store", str(store))
+
+
+def test_a_column_that_is_there_is_not_stated_as_missing(tmp_path: Path) -> None:
+    jobs = pl.DataFrame({"job_id": ["a"], "submit_s": [0], "gpus": [1]})
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    with pytest.raises(DataError, match=r"^mine has no values in jobs \(runtime_s\)$"):
+        qualifying_trace(Store(tmp_path), "mine", [{"jobs": ("submit_s", "runtime_s", "gpus")}])
 
 
 def test_a_trace_without_machines_states_what_it_lacks(tmp_path: Path) -> None:

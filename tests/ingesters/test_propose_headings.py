@@ -36,9 +36,17 @@ def test_headings_with_units_and_other_words(tmp_path: Path) -> None:
         (4, "A100-80G", "n1"),
         (8, "H100", "n2,n3"),
     ]
+    units = dict(open_store(tmp_path / "s").columns("m", "jobs").select("column", "unit").rows())
+    assert (units["GPU type"], units["node"], units["gpus"]) == ("the source's", "text", "GPUs")
     every = {"GPU type": "GPU type", "node": "Host(s)"}
     assert tomllib.loads(text)["trace"]["keep"] == every
     assert jobs["status"].to_list() == ["completed", "failed"]  # by the values of "st"
+
+
+def test_seconds_alone_are_a_runtime(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("job,submitted,seconds,gpus\n1,2026-03-02T08:00:00Z,3600,4\n")
+    assert 'runtime_s = "seconds"' in traceana.propose_mapping(path)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_sweep_and_gains_are_those_computed(page: Element) -> None:
     rows = read_table(part, "Speedup over uniform batch sizes, mean of 10 seeds")
     sweep = sweep_batching({"6/6/4/32": (6, 6, 4, 32)}, overheads_s=[0.1], noise_cvs=[0.1])
     for row in rows:
-        if (row["Cores"], row["Overhead (s)"], row["Noise (CV)"]) == ("6/6/4/32", "0.1", "0.1"):
+        if (row["Cores"], row["Overhead (s)"], row["Noise (CoV)"]) == ("6/6/4/32", "0.1", "0.1"):
             for heading, name in (("Static", "static"), ("OmniLearn", "omnilearn")):
                 mean = float(str(sweep.filter(controller=name)["speedup"].mean()))
                 assert number(row[heading]) == pytest.approx(mean, abs=0.000501)

@@ -370,11 +370,11 @@ def test_a_type_with_one_bad_node_is_innocent(tmp_path: Path) -> None:
     assert "as often as on" not in " ".join(map(str, section_consumers.build([trace]).findings))
     model = " ".join(map(str, section_model.build([trace]).findings))
     assert "the odds of failure of jobs with GPU type" not in model
-    assert "without the jobs on 1 node of many failures" in model
+    assert "without the jobs on 1 node with excess failures" in model
     [by_time] = [one for one in section_competing_risks.build([trace]).findings if "fail" in one]
     assert isinstance(by_time, Finding)
     assert by_time.is_null
-    assert "without the jobs on 1 node of many failures, a difference of" in by_time
+    assert "without the jobs on 1 node with excess failures, a difference of" in by_time
 
 
 @pytest.mark.parametrize("by_type", [False, True])

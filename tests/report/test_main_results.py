@@ -56,6 +56,11 @@ def test_the_alerts_of_one_machine_are_one_line() -> None:
         "long waits",
         "machine n9: 28 faults",
     ]
+    two = [fails.of("march"), fails.of("april"), faults.of("april")]
+    assert [one.text for one in alerts(built(*two))] == [
+        "march: node n7: 6 times the failures",
+        "april: node n7: 6 times the failures; 28 faults",
+    ]
 
 
 def test_further_costly_findings_of_a_section_fill_the_room() -> None:

@@ -73,7 +73,7 @@ def test_concentration_is_numpys(store: Store, part: Element, trace: str, title:
     total = rows_of(part, "Burstiness", title)[0]
     gaps = np.diff(np.sort(jobs["submit_s"].drop_nulls().to_numpy()))
     cv = gaps.std(ddof=1) / gaps.mean()
-    assert number(total["CV"]) == pytest.approx(cv, rel=6e-3)
+    assert number(total["CoV"]) == pytest.approx(cv, rel=6e-3)
     assert number(total["Burstiness"]) == pytest.approx((cv - 1) / (cv + 1), abs=5.01e-4)
 
 
@@ -90,7 +90,7 @@ def test_the_traces_stand_side_by_side(store: Store, part: Element) -> None:
     assert number(itp["Median runtime"]) == pytest.approx(
         np.median(jobs["runtime_s"].to_numpy()), rel=6e-3
     )
-    assert number(itp["CV of interarrival times"]) == pytest.approx(
+    assert number(itp["CoV of interarrival times"]) == pytest.approx(
         gaps.std(ddof=1) / gaps.mean(), rel=6e-3
     )
     assert itp["Median queueing delay"] == "\N{EN DASH}"
@@ -250,7 +250,7 @@ def test_a_log_of_arrivals_alone_has_three_figures(tmp_path: Path, column: str) 
         assert (starts in text) == (column == "start_s" and "GPUs" not in what)
     (row,) = read_table(part, "Burstiness")
     assert (row["Interarrival times"], number(row["Median"])) == ("1,439", 3600)
-    assert number(row["CV"]) == 0
+    assert number(row["CoV"]) == 0
 
 
 def test_submissions_before_a_stated_window_are_no_arrivals(tmp_path: Path) -> None:

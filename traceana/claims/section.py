@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any, Final
 
@@ -106,18 +107,19 @@ def _evidence(results: ClaimResults) -> list[Block]:
 def _findings(results: ClaimResults) -> list[str]:
     # a claim that needs no data is no finding on the store
     judged = results.table.filter(results.table["source"].is_not_null())
-    counts, ours = results.counts, results.by_our_tolerance
-    published = results.table.filter(results.table["kind"] != "observation").height
+    published = results.table.filter(results.table["kind"] != "observation")
+    counts, ours = Counter(published["verdict"]), results.by_our_tolerance
     if not judged["verdict"].is_in(["reproduced", "differs"]).any():
         heading = f"No published claim on data is checked: {counts['untested']} need public traces"
         text = (
-            f"Of {plural(published, 'published claim')}, {counts['untested']} need data that are "
-            "missing, incomplete or synthetic here. The others are arithmetic, or follow from a "
-            f"model: {counts['reproduced']} are reproduced and {counts['differs']} differ."
+            f"Of {plural(published.height, 'published claim')}, {counts['untested']} need data "
+            "that are missing, incomplete or synthetic here, and public data cannot decide "
+            f"{counts['not testable']}. The others are arithmetic, or follow from a model: "
+            f"{counts['reproduced']} are reproduced and {counts['differs']} differ."
         )
         return [Finding(text, heading=heading, certainty="cannot tell")]
     parts = (
-        f"Of {plural(published, 'published claim')}, {counts['reproduced']} are reproduced "
+        f"Of {plural(published.height, 'published claim')}, {counts['reproduced']} are reproduced "
         f"({ours['reproduced']} by a tolerance of ours) and {counts['differs']} differ "
         f"({ours['differs']} by a tolerance of ours). {counts['untested']} are untested, "
         f"and public data cannot decide {counts['not testable']}."

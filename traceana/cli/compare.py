@@ -102,7 +102,7 @@ def compare(
                 stated
             )
             terminal().print(
-                "\nChanges: exact; the interval of a ratio is for other days of such periods. "
+                "\nChanges are exact; the interval of a ratio states what other days would give. "
                 f"median_runtime_s is of jobs that ended.{failures}"
             )
             shown = ["measure", "before", "after", "difference", "ratio", "ci_low", "ci_high"]

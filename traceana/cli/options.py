@@ -190,9 +190,9 @@ def qualifying_trace(
 def _lacking(trace: Trace | None, tables: Mapping[str, tuple[str, ...]]) -> str:
     """Name the tables and columns, of a trace those that it lacks."""
     return ", ".join(
-        f"{table} ({', '.join(columns)})"
+        f"{table} ({', '.join(lacking)})"
         for table, columns in tables.items()
-        if trace is None or not trace.has(table, columns)
+        if (lacking := [c for c in columns if trace is None or not trace.has(table, (c,))])
     )
 
 

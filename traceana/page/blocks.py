@@ -266,7 +266,7 @@ def _captioned(block: Block, name: str) -> Block:
 def join_parts(opening: str, parts: Iterable[tuple[str, Content]], /) -> Content:
     """Return a section of an opening and its parts, each under its heading."""
     findings: list[str] = []
-    blocks: list[Block] = [Text(opening)]
+    blocks: list[Block] = [Text(opening)] if opening else []
     pictures: list[Picture | Drawing] = []
     lead: list[Block] = []
     limitations: dict[str, None] = {}

@@ -97,7 +97,11 @@ class Finding(str):
 
     def of(self, name: str, /) -> Finding:
         """Return the finding of one trace among others: its name, a colon and the words."""
-        return self.reword(lambda words: f"{name}: {words}" if words else "")
+        made = self.reword(lambda words: f"{name}: {words}" if words else "")
+        made.machine = (
+            self.machine and f"{name}: {self.machine}"
+        )  # names of two traces may be alike
+        return made
 
     def reword(self, change: Callable[[str], str], /) -> Finding:
         """Return the finding with changed words."""

@@ -170,7 +170,7 @@ def alerts(built: list[Built], /) -> list[Ranked]:
         name = alert.machine or alert.text
         first = stated.setdefault(name, alert)
         if first is not alert:
-            more = alert.text.rpartition(f"{name}: ")[2]
+            more = alert.text.rpartition(f"{name.rpartition(': ')[2]}: ")[2]
             stated[name] = replace(first, text=f"{first.text}; {more}")
     return list(stated.values())[:_MAX_ALERTS]
 

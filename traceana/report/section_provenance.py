@@ -157,9 +157,7 @@ def build_data_quality(context: Context) -> Content:
         ),
         result_table(tables.drop("state", *unused), RowCounts, caption="Rows by table"),
     ]
-    if rejections.is_empty():
-        blocks.append(Text("No row was rejected."))
-    else:
+    if not rejections.is_empty():
         blocks.append(result_table(rejections, Rejections, caption="Rejected rows by rule"))
     unknown = _unknown_values(ledgers)
     if unknown.height:

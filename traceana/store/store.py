@@ -162,6 +162,9 @@ class Store:
         units = dict(describe_table(table).select("column", "unit").iter_rows())
         units |= self.manifest(trace).tables[table].units
         counts = stored_counts(self._file(trace, table))
+        kinds = self.scan(trace, table).collect_schema()
+        kept = {name: "the source's" for name, kind in kinds.items() if kind.is_numeric()}
+        units = kept | units
         rows = [(name, units.get(name, "text"), values) for name, values in counts.items()]
         schema = {"column": pl.String, "unit": pl.String, "values": pl.Int64}
         return pl.DataFrame(rows, schema=schema, orient="row")

@@ -203,7 +203,7 @@ def test_a_mean_of_group_means_needs_20_clusters(n_clusters: int, tested: bool) 
 def test_an_interval_of_fewer_than_30_clusters_has_a_note(n_clusters: int, few: bool) -> None:
     x, y = np.random.default_rng(3).normal(size=(2, 4 * n_clusters))
     line = line_of(x, y, more={"of": np.arange(4 * n_clusters) // 4}, cluster="of")
-    why = "as of fewer than 30 equal units: the interval may be too short"
+    why = "equivalent to fewer than 30 units of equal size: the interval may be too narrow"
     assert line["note"] == (why if few else None)
 
 

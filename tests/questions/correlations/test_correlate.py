@@ -304,8 +304,8 @@ def test_alike_clusters_have_no_error() -> None:
     ("clusters", "note"),
     [
         (9, "no interval and no test (equivalent to 9.0 units of equal size; 10 are needed)"),
-        (10, "as of fewer than 30 equal units: the interval may be too short"),
-        (29, "as of fewer than 30 equal units: the interval may be too short"),
+        (10, "equivalent to fewer than 30 units of equal size: the interval may be too narrow"),
+        (29, "equivalent to fewer than 30 units of equal size: the interval may be too narrow"),
         (30, None),
     ],
 )

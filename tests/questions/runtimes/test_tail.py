@@ -50,5 +50,5 @@ def test_many_values_of_few_units_are_noted() -> None:
     x, user = rng.pareto(1.5, 400) + 1, rng.integers(0, 12, 400).astype(str)
     few, many = tail_index(x, k=[20, 200], cluster=user)["note"]
     assert few is None
-    assert many == "as of fewer than 30 equal units: the interval may be too narrow"
+    assert many == "equivalent to fewer than 30 units of equal size: the interval may be too narrow"
     assert tail_index(x, k=200)["note"].item() is None

@@ -254,7 +254,7 @@ def _finding(jobs: pl.DataFrame, name: str, alone: dict[str, float]) -> str:
         )
         text += f" With the oracle it is {ends}."
     if idle := int((wide["damped"] <= 1).sum()):
-        text += f" With a dead-band of a fifth, {idle} would not be faster."
+        text += f" With a dead-band of a fifth, {idle} of them would not be faster."
     heading = f"{name}: batches that follow the workers make jobs {span} times as fast (simulated)"
     return Finding(text, heading=heading)
 
@@ -333,7 +333,7 @@ def _levels(synthetic: str) -> list[Block]:
     shown = summary.filter(overhead_s=_OVERHEAD_S, noise_cv=_CV, n_workers=3)
     about = (
         "Speedup by heterogeneity of three workers with 39 cores in all, with an overhead of "
-        f"{_OVERHEAD_S:g} s and noise of CV {_CV:g}"
+        f"{_OVERHEAD_S:g} s and noise of CoV {_CV:g}"
     )
     picture = drawing("batching-speedup", shown, None, "batching-levels", about)
     setting = ["level", "overhead_s", "noise_cv", "mean_over_min"]

@@ -12,6 +12,7 @@ from traceana.page.blocks import Content, Points, Table, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.comparison.compare_traces import compare_traces, reasons
+from traceana.questions.failures.hazards import NO_END
 from traceana.store import Trace
 from traceana.tables.formatting import (
     duration,
@@ -30,7 +31,6 @@ _UNITS: Final[dict[str, tuple[Callable[..., str], Callable[..., str]]]] = {
 _OF: Final = re.compile(r"of (\w+)")
 """Begins a note: what the rows are."""
 _MOST_NAMED: Final = 4
-_FINDINGS: Final = ("Runtime", "Failure", "Stragglers")
 _OF_SHORT_JOBS: Final = ("Runtime", "Size")
 """Questions whose answer depends on whether short jobs are listed."""
 
@@ -47,7 +47,9 @@ def build(traces: Sequence[Trace]) -> Content:
     cut = [trace.label for trace in traces if trace.manifest.is_left_truncated]
     unlike = pl.col("trace").is_in(cut) & pl.col("question").is_in(_OF_SHORT_JOBS)
     alike = answered.filter(~unlike).filter(n_with_value > 1)
-    parts = [alike.filter(question=question) for question in _FINDINGS]
+    biased = alike.filter(pl.col("note").str.contains(NO_END), question="Failure")
+    failure = "Failure" if biased.is_empty() else "Failure by a runtime"
+    parts = [alike.filter(question=question) for question in ("Runtime", failure, "Stragglers")]
     findings = tuple(_finding(rows) for rows in parts if rows.height)
     if not findings and alike.height:
         findings = (_heading(alike),)

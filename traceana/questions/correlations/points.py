@@ -513,7 +513,8 @@ def _clustered(r: float, method: str, clusters: Clusters, confidence: float) -> 
     }
     values |= _checked(*clustered_interval(r, error, clusters.df, confidence=confidence))
     if clusters.effective < FEW_CLUSTERS and "ci_low" in values:
-        few = f"as of fewer than {FEW_CLUSTERS} equal units: the interval may be too short"
+        few = f"equivalent to fewer than {FEW_CLUSTERS} units of equal size"
+        few += ": the interval may be too narrow"
         values["note"] = _joined(values, few)
     return values
 

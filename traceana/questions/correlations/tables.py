@@ -8,7 +8,7 @@ from typing import Annotated
 import polars as pl
 
 from traceana.tables.declare import ResultTable, count, interval, number, p_value, text
-from traceana.tables.formatting import plural
+from traceana.tables.formatting import p_equals, plural
 from traceana.tables.result import Result
 
 
@@ -106,7 +106,7 @@ class CorrelationResult(Result):
             if row["ci_low"] is not None:
                 text += f" [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
             if row["pvalue_adjusted"] is not None:
-                points += f", adjusted p {row['pvalue_adjusted']:.2g}"
+                points += f", adjusted {p_equals(row['pvalue_adjusted'])}"
             lines.append(
                 f"{f'{where}: ' if where else ''}{row['x']} and {row['y']}, {row['method']}, "
                 f"{row['level']}: {text} ({points})" + (f"; {row['note']}" if row["note"] else "")

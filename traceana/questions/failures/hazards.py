@@ -37,6 +37,8 @@ from traceana.tables.declare import declared, returns, schema_of
 
 MOST_TIMES: Final = 500
 """Distinct times beyond which they are rounded up to quantiles of the event times."""
+NO_END: Final = "reached no end state"
+"""Part of the note of a failure rate that is biased."""
 _FEWEST_EVENTS: Final = 10
 _FEWEST_OF_LEVEL: Final = 5
 _BIAS: Final = 0.05
@@ -405,12 +407,12 @@ def _bias(cohort: Cohort) -> str:
     way = "biased towards the outcome of short ones"
     failed, completed = (_median_interval(cohort, status) for status in ("failed", "completed"))
     if failed and completed:
-        way = "too low or too high: it is not certain whether failures or completions come sooner"
+        way = "biased, in an unknown direction"
         if failed[0] > completed[1]:
             way = "likely too low, since failures come later than completions"
         elif completed[0] > failed[1]:
             way = "likely too high, since failures come sooner than completions"
-    return f"{100 * not_ended:.2g} % of all {cohort.noun} reached no end state: the rate is {way}"
+    return f"{100 * not_ended:.2g} % of all {cohort.noun} {NO_END}: the rate is {way}"
 
 
 def _median_interval(cohort: Cohort, status: str) -> tuple[float, float] | None:

@@ -387,9 +387,8 @@ def build_nodes(traces: Sequence[Trace]) -> Content:
             f"number of nodes. Of {result.ended:,} completed and failed jobs {result.placed:,} "
             "have a node. Cancelled and running jobs, and those without a "
             "comparable job on another node, are not counted. A job on several nodes counts for "
-            "each. Time limits, memory limits and other limits of a request are jobs, but no "
-            "failures of a node. Named: "
-            f"adjusted p below {SIGNIFICANT}."
+            "each. One that reached its time, memory or other requested limit is no failure of a "
+            f"node. Nodes are named if the adjusted p is below {SIGNIFICANT}."
         )
         shown = nodes.head(max(_MOST_NODES, named))
         if result.trend:

@@ -216,6 +216,7 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         finding, compared = finding + same, compared + heading
     same, explained = of_equal_users(cohort, pair)
     compared += explained * (low * high > 0)
+    same = same if low * high > 0 else ""
     finding += f"{same}. {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."
     finding += _untimed(cohort)
     return (Finding(finding, heading=compared, is_null=bool(explained) or low < 0 < high),)
@@ -223,7 +224,7 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
 
 def _without_nodes(cohort: Cohort) -> str:
     bad = len(cohort.trace.once(bad_nodes))
-    return f"without the jobs on {plural(bad, 'node')} of many failures, " if bad else ""
+    return f"without the jobs on {plural(bad, 'node')} with excess failures, " if bad else ""
 
 
 def _untimed(cohort: Cohort) -> str:

@@ -125,7 +125,8 @@ def state_overall(cohort: Cohort, /) -> str:
     )
     if not result.is_censored or result.incidence is None:
         failed = share(row["rate"]) if row["failures"] else "none"
-        heading = f"{failed} of the {cohort.noun} failed"
+        which = "" if row["n"] == cohort.rows.height else "completed and failed "
+        heading = f"{failed} of the {which}{cohort.noun} failed"
         return Finding(rate, heading=heading, is_null=not row["failures"])
     by = result.incidence
     within = f"failed within {duration(by['horizon_s'])}"
@@ -383,7 +384,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         f"{plural(tested.height, 'test')} adjusted by Holm"
     )
     if bad := cohort.trace.once(bad_nodes):
-        fitted += f"; without the jobs on {plural(len(bad), 'node')} of many failures"
+        fitted += f"; without the jobs on {plural(len(bad), 'node')} with excess failures"
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
     of_model = f"model of failure ({cohort.counted}): {text}"
     blocks = model.joint.filter(pl.col("pvalue") < _ALPHA)["features"]

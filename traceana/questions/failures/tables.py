@@ -21,6 +21,7 @@ from traceana.tables.declare import (
     seconds,
     text,
 )
+from traceana.tables.formatting import p_equals
 from traceana.tables.result import Result
 
 _CLUSTERS = "clusters among the rows, only with `cluster`"
@@ -227,7 +228,7 @@ class RuntimeComparison(Result):
         bounds = "no interval"
         if row["ci_low"] is not None:
             bounds = f"{row['ci_low']:.3g} to {row['ci_high']:.3g}"
-        test = "no test" if row["pvalue"] is None else f"p {row['pvalue']:.2g}"
+        test = "no test" if row["pvalue"] is None else p_equals(row["pvalue"])
         return (
             f"{head}\nepsilon squared {row['epsilon_squared']:.3g} ({bounds}); rank ANOVA {test}"
             f"\n{differ} of {self.pairs.height} pairs differ at an adjusted p below 0.05"

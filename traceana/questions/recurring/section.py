@@ -48,8 +48,8 @@ _RATIOS: Final = (
 _GROUPS: Final = (
     "Each group has its own policy, on the clock of the trace: a job that starts while others of "
     "its group run takes the batch size of the cheapest run known by then. Energy and time are "
-    "scaled by the runtime ratio. Savings are over all runs, exploration included. Workloads: "
-    "{workloads}, on {gpu}. At most {most:,} jobs, of the groups that start first, are simulated."
+    "scaled by the runtime ratio. Savings are over all runs, exploration included. At most "
+    f"{analyze.MAX_JOBS:,} jobs, of the groups that start first, are simulated."
 )
 _SHOWN: Final = tuple(
     name
@@ -177,7 +177,7 @@ def build_groups(trace: Trace, /) -> Content:
     if ratios.is_empty():
         return Content((), (Text("No group has two jobs with a start and an end."),))
     picture = _draw_ratios(trace, ratios, "ecdf", "Runtime ratios")
-    blocks: list[Block] = [Text(_RATIOS), Gallery((picture,))]
+    blocks: list[Block] = [Text("", (_RATIOS,)), Gallery((picture,))]
     if fits := trace.once(analyze.ratio_fits, workloads, gpu):
         table = result_table(
             pl.concat(fit.table.with_columns(stage=pl.lit(name)) for name, fit in fits.items()),
@@ -197,7 +197,7 @@ def build_groups(trace: Trace, /) -> Content:
     rows = simulated.by_dataset()
     several = rows["dataset"].null_count()
     blocks += [
-        Text(_GROUPS.format(most=analyze.MAX_JOBS, workloads=workloads.label, gpu=gpu)),
+        Text(f"Workloads: {workloads.label}, on {gpu}.", (_GROUPS,)),
         result_table(
             rows.drop_nulls("dataset"),
             GroupsByDataset,

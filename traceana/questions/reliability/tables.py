@@ -240,9 +240,9 @@ class ReliabilityResult(Result):
             for row in self.dispersion.drop_nulls("dispersion").iter_rows(named=True)
         ]
         worst = self.offenders
-        names = ", ".join(map(str, worst[worst.columns[0]][:5]))
-        more = f": {names}{', ...' if worst.height > 5 else ''}" if worst.height else ""
-        lines.append(f"machines that fail more often than chance: {worst.height}{more}")
+        names = ", ".join(map(str, worst[worst.columns[0]][:5])) or "none"
+        more = f" and {worst.height - 5:,} others" if worst.height > 5 else ""
+        lines.append(f"machines that fail more often than chance: {names}{more}")
         lines += [f"note: {row['note']}"] if row["note"] else []
         return "\n".join(lines)
 

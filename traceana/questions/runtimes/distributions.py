@@ -328,7 +328,8 @@ def _note_units(tail: Tail, units: Integers, /) -> str | None:
         return "tail equivalent to fewer than two units of equal size: no interval"
     effective = effective_clusters(np.ones(len(units)), units)
     if effective < _MANY_UNITS and tail.k > _FEW_OF_UNIT * effective:
-        return f"as of fewer than {_MANY_UNITS} equal units: the interval may be too narrow"
+        few = f"equivalent to fewer than {_MANY_UNITS} units of equal size"
+        return f"{few}: the interval may be too narrow"
     return None
 
 

@@ -221,7 +221,7 @@ def _untold(trace: Trace, waits: pl.DataFrame, of: dict[str, float]) -> Finding 
             f"(n = {n:,}), but {idle}. The log cannot tell whether more GPUs or another policy "
             "would shorten their waits."
         )
-        heading = "its jobs do not fill the GPUs, so waits have other causes"
+        heading = "the jobs do not fill the GPUs, so waits have other causes"
         return Finding(text, heading=heading, certainty="cannot tell")
     return None
 

@@ -45,10 +45,6 @@ from traceana.tables.formatting import (
     three_digits,
 )
 
-_OPENING: Final = (
-    "Use is by overlap with the period. A job counts where it is submitted, its wait where it "
-    "starts, its runtime and status where it ends."
-)
 _LIMITATIONS: Final = (
     "Outages, drained nodes and changes of level are tested at 1 % each. Of 1,140 simulated logs "
     "without an outage 8 had a false one, of 250 of several GPU types 1 had one of a type, of 120 "
@@ -91,7 +87,7 @@ _WORDS: Final = {
 
 def build(traces: Sequence[Trace]) -> Content:
     """Show the trends of each trace, its outages and changes of level."""
-    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in distinct_traces(traces)))
+    return join_parts("", ((trace.label, _trace(trace)) for trace in distinct_traces(traces)))
 
 
 def _trace(trace: Trace) -> Content:

@@ -532,7 +532,7 @@ def _burst_finding(loads: list[_Load]) -> str:
     if not parts:
         return ""
     return (
-        f"The coefficient of variation (CV) of times between submissions is {'; '.join(parts)}. "
+        f"The coefficient of variation (CoV) of times between submissions is {'; '.join(parts)}. "
         "In a Poisson process it is 1."
     )
 

@@ -322,12 +322,11 @@ def _top(consumers: Consumers) -> Finding | None:
                 ("fraction_wasted", f"{unit}-hours wasted", percent),
             )
             if without[column] is not None and whole[column] is not None
+            if show(without[column]) != show(whole[column])
         ]
         used = f" and used {share(of_hours)} of the {unit}-hours" if of_hours else ""
-        text = (
-            f"{user} submitted {share(part)} of {jobs:,} jobs{used}. "
-            f"Without {row['user']}: {listed(pairs)}."
-        )
+        text = f"{user} submitted {share(part)} of {jobs:,} jobs{used}."
+        text += f" Without {row['user']}: {listed(pairs)}." if pairs else ""
         heading = f"{user} submitted {share(part)} of the jobs"
         if of_hours > part:
             heading = f"{user} used {share(of_hours)} of the {unit}-hours"

@@ -65,7 +65,7 @@ class WorkloadOverview(ResultTable):
     runtime_s_median = seconds("Median runtime")
     gpus_median = number("Median GPUs", display="plain")
     fraction_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
-    cv = number("CV of interarrival times", "without survivors; Poisson process: 1")
+    cv = number("CoV of interarrival times", "without survivors; Poisson process: 1")
     delay_s_median = seconds("Median queueing delay")
 
 
@@ -180,7 +180,7 @@ class Interarrivals(ResultTable):
     p99_s = seconds("99 %", "quantile")
     max_s = seconds("Maximum")
     fraction_zero = fraction("Zero", "fraction of interarrival times of 0")
-    cv = number("CV", "coefficient of variation (ddof 1); Poisson process: 1")
+    cv = number("CoV", "coefficient of variation (ddof 1); Poisson process: 1")
     burstiness = ratio("Burstiness", "(cv - 1) / (cv + 1); Poisson process: 0")
     memory = ratio("Memory", "correlation of successive times; Poisson: 0")
     windows = count("Windows", "whole windows between first and last submission")

@@ -284,7 +284,7 @@ class BatchingSetting(ResultTable):
     n_workers = count("Workers", "workers")
     mean_over_min = ratio("Mean / min", "mean over minimum cores: the maximum speedup")
     overhead_s = number("Overhead (s)", "overhead of an iteration", unit="s", display="plain")
-    noise_cv = number("Noise (CV)", "coefficient of variation of the noise", display="plain")
+    noise_cv = number("Noise (CoV)", "coefficient of variation of the noise", display="plain")
 
 
 class BatchingSweep(BatchingSetting):

@@ -80,7 +80,7 @@ def _stated(gpus: float | str | Mapping[str, float] | None, group: str) -> Group
         raise DataError(
             f"gpus must be above 0 and below {_LARGEST:,.0f}; of group {group} it is {given!r}"
         )
-    return GroupCapacity(float(given), _DEFAULT_NODE, "gpus")
+    return GroupCapacity(float(given), _DEFAULT_NODE, "as stated")
 
 
 def _of_machines(machines: IntoFrame) -> dict[str, GroupCapacity]:
@@ -114,7 +114,7 @@ _POLICIES: Final = ("fifo", "easy")
 _FACTOR: Final = 2.0
 _CLOSE_S: Final = 60.0
 _CLOSE: Final = "within a minute or a factor of two of the recorded one"
-_CAUSES: Final = "it has part of the jobs of the cluster, or they wait for something else."
+_CAUSES: Final = "the log lacks jobs of the cluster, or they wait for something else."
 _NO_STARTS: Final = (
     "Calibration: the log has no start times, so simulated waits cannot be compared with its own."
 )
@@ -140,7 +140,7 @@ def calibrate(groups: pl.DataFrame, /) -> str:
     if rows.is_empty():
         return _NO_STARTS
     idle = unused(rows)
-    note = f" In the log {idle}, so none waits: {_CAUSES}" if idle else ""
+    note = f" In the log {idle}, so none waits in the simulation: {_CAUSES}" if idle else ""
     return _medians(rows) + note
 
 
