@@ -220,7 +220,7 @@ def test_p_of_up_to_nine_ranks_is_of_all_permutations(method: str, n: int, permu
 def test_an_excess_kurtosis_above_10_has_a_note(n: int, heavy: bool) -> None:
     # n / 4 - 3
     line = line_of(with_tails(n, 4, 0), np.random.default_rng(1).normal(size=n))
-    assert line["note"] == ("heavy tails: the interval may be too short" if heavy else None)
+    assert line["note"] == ("heavy tails: the interval may be too narrow" if heavy else None)
 
 
 def test_as_many_clusters_as_resamples_are_left_out_one_by_one() -> None:

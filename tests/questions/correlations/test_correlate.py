@@ -363,4 +363,4 @@ def test_heavy_tails_have_a_note(some: int, heavy: bool) -> None:
     assert (1300 / some - 3 > 10) == heavy
     noise = np.random.default_rng(2).normal(size=1300)
     line = correlate(pl.DataFrame({"x": x, "y": 0.2 * x + noise}), "x", "y").table
-    assert ("heavy tails: the interval may be too short" in (line["note"].item() or "")) == heavy
+    assert ("heavy tails: the interval may be too narrow" in (line["note"].item() or "")) == heavy

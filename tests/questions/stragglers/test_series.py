@@ -228,8 +228,8 @@ def test_four_equal_values_are_equal() -> None:
     ("seed", "n", "least", "note"),
     [
         (40, 24, 19.5, "fewer than 20 effective time steps: no interval"),
-        (12, 24, 20.4, "fewer than 50 effective time steps: intervals may be too short"),
-        (138, 60, 49.3, "fewer than 50 effective time steps: intervals may be too short"),
+        (12, 24, 20.4, "fewer than 50 effective time steps: intervals may be too narrow"),
+        (138, 60, 49.3, "fewer than 50 effective time steps: intervals may be too narrow"),
         (59, 60, 50.3, None),
     ],
 )

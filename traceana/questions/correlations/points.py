@@ -396,7 +396,7 @@ def _of_rows(
         if values.get("pvalue", 1) < 1 - confidence and (carried := carrying_rows(x, y, r)):
             values["n_carrying"], values["r_without"] = carried
         if "ci_low" in values and max(kurtosis) > HEAVY:
-            values["note"] = _joined(values, "heavy tails: the interval may be too short")
+            values["note"] = _joined(values, "heavy tails: the interval may be too narrow")
     return values
 
 

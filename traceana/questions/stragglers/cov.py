@@ -430,7 +430,7 @@ def _describe(values: Floats, lags: int, confidence: float) -> dict[str, Any]:
     if effective_n < MIN_EFFECTIVE:
         return row | {"note": f"fewer than {MIN_EFFECTIVE} effective time steps: no interval"}
     if effective_n < _FEW:
-        row["note"] = f"fewer than {_FEW} effective time steps: intervals may be too short"
+        row["note"] = f"fewer than {_FEW} effective time steps: intervals may be too narrow"
     bounds = [
         woodruff_interval(values, quantile=quantile, serial=True, confidence=confidence)
         for quantile in QUANTILES.values()
