@@ -129,6 +129,31 @@ def test_a_long_title_without_a_space_wraps_on_a_phone(browser: Browser, tmp_pat
     visit.context.close()
 
 
+def test_names_of_a_million_letters_neither_widen_nor_fill_the_page(
+    browser: Browser, tmp_path: Path
+) -> None:
+    n, begin = 24, 1_772_438_400.0
+    names = pl.Series(["N" * 10**6, "N" * 10**6 + "2", "x"] * (n // 3))
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{i}" for i in range(n)],
+            "gpus": 2.0,
+            "start_s": [begin + 3600 * i for i in range(n)],
+            "end_s": [begin + 3600 * i + 9000 for i in range(n)],
+            "runtime_s": 9000.0,
+            "status": ["completed", "completed", "failed", "completed"] * (n // 4),
+        }
+    ).with_columns(user=names, queue=names, gpu_type=names, NodeList=names)
+    store, only = tmp_path / "store", "trends,consumers,outcomes"
+    add_table(jobs, trace="mine", table="jobs", store=store)
+    page = build_report(store, out=tmp_path / "out", only=only, formats="html", workers=1)
+    assert page.stat().st_size < 500_000
+    visit = Visit(browser, page, PHONE)
+    unfold(visit.page)
+    refuse_sideways(visit)
+    visit.context.close()
+
+
 @pytest.mark.parametrize(("size", "scheme"), [(PHONE, "light"), (DESK, "dark")])
 def test_axe_finds_no_barrier(
     browser: Browser, zeus_store: Store, tmp_path: Path, size: tuple[int, int], scheme: str

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from traceana.errors import StoreError
+from traceana.exchange import anonymize
 from traceana.ingesters import add_table, ingest
 from traceana.store import Store, open_store
 
@@ -46,6 +47,28 @@ def test_a_store_of_an_older_version_says_what_to_do(store: Path, name: str) -> 
         getattr(Store(store), name)("mine")
     with pytest.raises(StoreError, match=f"not a {name}"):
         _ = Store(store).trace("mine").manifest
+
+
+def test_the_manifest_of_another_trace_is_refused(store: Path) -> None:
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [1, 2]})
+    add_table(jobs, trace="other", table="jobs", store=store)
+    shutil.copy(store / "other" / "manifest.json", store / "mine")
+    with pytest.raises(StoreError, match=r"not a manifest .*it is that of 'other'.* ingest the"):
+        Store(store).manifest("mine")
+    with pytest.raises(StoreError, match="it is that of 'other'"):
+        add_table(jobs, trace="mine", table="jobs", store=store)
+
+
+def test_a_loop_of_links_is_replaced_or_one_line(store: Path) -> None:
+    ledger = store / "mine" / "ledger.json"
+    ledger.unlink()
+    ledger.symlink_to(ledger.name)
+    jobs = pl.DataFrame({"job_id": ["a", "b"], "gpus": [1, 2]})
+    add_table(jobs, trace="mine", table="jobs", store=store)
+    assert open_store(store).scan("mine", "jobs").collect().height == 2
+    (store / "loop").symlink_to("loop")
+    with pytest.raises((StoreError, OSError), match="loop"):
+        anonymize("mine", store=store, out=store / "loop")
 
 
 @pytest.mark.parametrize(

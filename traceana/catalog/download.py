@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import re
 import secrets
 import shutil
@@ -87,9 +88,9 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
         )
     folder = Path(pooch.os_cache("traceana")) / trace if to is None else Path(to)
     source = None if mirror is None else _read_mirror(mirror)
-    if isinstance(source, Path) and folder.resolve() in (
-        source.resolve(),
-        (source / trace).resolve(),
+    if isinstance(source, Path) and os.path.realpath(folder) in (
+        os.path.realpath(source),
+        os.path.realpath(source / trace),
     ):
         raise CatalogError(f"{folder} is the mirror itself; name another folder to fetch to")
     problems: list[str] = []

@@ -27,6 +27,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FuncFormatter, PercentFormatter
 
 from traceana.drawing.style import use_style
+from traceana.tables.formatting import text as shortened
 from traceana.tables.formatting import without_controls
 
 WATERMARK: Final = "SYNTHETIC"
@@ -285,7 +286,7 @@ def _group(ax: Axes, height: float) -> str:
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.replace(";", ",").replace("|", "/").split())
+    return shortened(" ".join(text.replace(";", ",").replace("|", "/").split()))
 
 
 def _marks(ax: Axes) -> Iterator[_Mark]:

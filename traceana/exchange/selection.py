@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, fields
@@ -219,7 +220,7 @@ def copy_trace(
     write: Callable[[str, Path], list[str]],
 ) -> None:
     """Copy the tables of a trace."""
-    if target.resolve() == source.path.resolve():
+    if os.path.realpath(target) == os.path.realpath(source.path):
         raise DataError(f"{target}: this is the store itself; pass another folder (--out)")
     mark = SYNTHETIC_PREFIX if manifest.synthetic else ""
     with TemporaryDirectory(prefix="traceana-") as scratch:

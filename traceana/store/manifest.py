@@ -255,11 +255,13 @@ def manifest_json(manifest: Manifest, /) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def parse_manifest(text: str, /) -> Manifest:
-    """Read what :func:`manifest_json` wrote."""
+def parse_manifest(trace: str, text: str, /) -> Manifest:
+    """Read what :func:`manifest_json` wrote of a trace."""
     content = json.loads(text)
     if (format_ := content.pop("format")) != _FORMAT:
         raise ValueError(f"manifest format {format_}, not {_FORMAT}")
+    if content["trace"] != trace and isinstance(content["trace"], str):
+        raise ValueError(f"it is that of {content['trace']!r}")
     tables = {
         name: checked(
             TableManifest(**as_tuples(table) | {"mapping": table["mapping"] or content["mapping"]})

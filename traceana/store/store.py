@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from html import escape
 from importlib import import_module
 from os import PathLike
@@ -122,7 +122,7 @@ class Store:
         """Return what a trace is: title, license, times, tables and the columns with values."""
         if not (self.path / trace / MANIFEST).is_file():
             self.ledger(trace)  # raises where there is no such trace
-        return _parse(self.path / trace / MANIFEST, parse_manifest)
+        return _parse(self.path / trace / MANIFEST, partial(parse_manifest, trace))
 
     def ledger(self, trace: str, /) -> Ledger:
         """Return the ledger of a trace."""

@@ -267,7 +267,7 @@ def write_bytes_whole(path: Path, content: bytes) -> None:
     if path.exists() and not path.is_file():
         path.write_bytes(content)
         return
-    path = path.resolve()  # of a link, what it leads to
+    path = Path(os.path.realpath(path))  # of a link, what it leads to; of a loop, itself
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")  # no two writers share it
     try:
         with beside.open("wb") as stream:
