@@ -20,6 +20,7 @@ from traceana.cohorts.ends import CLASSES
         ("cancelled", "PREEMPTED", 60.0, "scheduler"),
         ("cancelled", "Evicted", 60.0, "scheduler"),
         ("cancelled", "EvictionByEvictionAPI", 60.0, "scheduler"),
+        ("failed", "Evicted", 60.0, "user limit"),
         ("failed", "NodeLost", 60.0, "machine"),
         ("failed", "NodeShutdown", 60.0, "machine"),
         ("failed", "DeletionByTaintManager", 60.0, "machine"),

@@ -20,7 +20,7 @@ from traceana.questions.failures import section_competing_risks, section_model
 from traceana.questions.workload import section_consumers
 from traceana.questions.workload.analyze_consumers import describe_consumers
 from traceana.store import open_store
-from traceana.tables.formatting import three_digits
+from traceana.tables.formatting import share, three_digits
 
 PLANTED = Planted(
     jobs=4_000, nodes=20, top_user=True, idle_user=True, timeouts=True, requeued=40, cancelled=30
@@ -377,6 +377,35 @@ def test_a_type_with_one_bad_node_is_innocent(tmp_path: Path) -> None:
     assert "without the jobs on 1 node with excess failures, a difference of" in by_time
 
 
+def test_a_type_that_fails_only_in_large_jobs_is_stated_with_their_size() -> None:
+    draw, n = np.random.default_rng(8), 6000
+    h100, large = draw.random(n) < 0.5, draw.random(n) < 0.2
+    fails = draw.random(n) < np.where(h100 & large, 0.5, 0.1)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(n)],
+            "user": [f"u{one}" for one in draw.integers(0, 30, n)],
+            "gpu_type": np.where(h100, "h100", "a100"),
+            "gpus": np.where(large, 16.0, draw.choice([1.0, 2.0, 4.0], n)),
+            "submit_s": np.sort(draw.uniform(0, 60 * 86_400, n)),
+            "runtime_s": 600.0,
+            "status": np.where(fails, "failed", "completed"),
+        }
+    ).with_columns(start_s=pl.col("submit_s"))
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    [found] = [one for one in section_consumers.build([trace]).findings if "as often as on" in one]
+    rates = [
+        jobs.filter(is_size, gpu_type=kind).select((pl.col("status") == "failed").mean()).item()
+        for is_size in (pl.col("gpus") == 16, pl.col("gpus") < 16)
+        for kind in ("h100", "a100")
+    ]
+    one, two, three, four = (share(rate) for rate in rates)
+    counted = f"as counted, of jobs of 16 GPUs {one} and {two} and others {three} and {four}"
+    assert isinstance(found, Finding)
+    assert counted in found
+    assert found.alert.endswith(counted)
+
+
 @pytest.mark.parametrize("by_type", [False, True])
 def test_a_type_is_innocent_of_the_users_who_choose_it(by_type: bool) -> None:
     """A third of 30 users fail four times as often and use h100 in 90 % of their jobs, or types do.
@@ -408,6 +437,7 @@ def test_a_type_is_innocent_of_the_users_who_choose_it(by_type: bool) -> None:
     for finding in (by_time, odds):
         assert isinstance(finding, Finding)
         assert finding.heading.endswith(", but alike with the same users") == (not by_type)
+        assert ("so other users explain it" in finding) == (not by_type)
     if by_type:
         [rates] = re.findall(
             r"composition of size \(GPUs\) and user: (\d+) % and (\d+) %", found[0]

@@ -109,8 +109,9 @@ def with_end_class(jobs: IntoFrameT, /) -> IntoFrameT:
     """Add the column `end_class`: who or what ended each job.
 
     - machine: a node failed
-    - user limit: the time, memory or deadline that the user requested was reached
-    - scheduler: preempted, requeued or evicted
+    - user limit: the time, memory or deadline that the user requested was reached; of a pod, it
+      failed as evicted, since it exceeded a limit of its own
+    - scheduler: preempted, requeued or evicted by others
     - job: another failure
     - removed while running, removed before start: other cancelled jobs, with and without a runtime
 
@@ -165,7 +166,8 @@ def _end_class(names: list[str]) -> nw.Expr:
         is_one = reason.str.contains(f"(?i)^({words})")
         chosen = (ended & is_one).fill_null(value=False)
         end_class = nw.when(chosen).then(nw.lit(name)).otherwise(end_class)
-    return end_class
+    own = (status == "failed") & reason.str.contains("(?i)^evict")  # by a limit of its own
+    return nw.when(own.fill_null(value=False)).then(nw.lit("user limit")).otherwise(end_class)
 
 
 def without_numbers(name: pl.Expr, /) -> tuple[pl.Expr, pl.Expr]:

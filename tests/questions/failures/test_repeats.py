@@ -14,6 +14,7 @@ from traceana.page.finding import Finding
 from traceana.questions.failures import section_repeats
 from traceana.questions.failures.repeats import fewest_tries, find_repeats
 from traceana.store import Trace
+from traceana.tables.formatting import share
 
 HOUR_S = 3600.0
 
@@ -114,7 +115,22 @@ def test_crashes_at_start_are_stated_by_user_or_by_name() -> None:
         assert str(found).startswith(f"frames: {n} jobs {what} failed in their first minute, ")
         assert found.cost_gpu_h == n * 2 * 30 / 3600
         # of jobs that are as short when they complete it is no crash
-        assert not stated(planted.with_columns(runtime_s=pl.lit(30.0)))
+        others = stated(planted.with_columns(runtime_s=pl.lit(30.0)))
+        assert not any("minute" in one for one in others)
+
+
+def test_a_name_with_most_failures_is_stated_with_their_reason() -> None:
+    jobs, is_late = log(3), (pl.col("job_name") == "expb") & (pl.int_range(pl.len()) % 2 == 0)
+    late = jobs.with_columns(
+        status=pl.when(is_late).then(pl.lit("failed")).otherwise("status"),
+        end_reason=pl.when(is_late).then(pl.lit("TIMEOUT")).otherwise("end_reason"),
+    )
+    [found] = stated(late)
+    failed = late.filter(pl.col("job_name") == "expb", pl.col("status") == "failed").height
+    n = late.filter(is_late).height
+    assert f"frames: {failed} jobs named expb failed ({n} ended as TIMEOUT), 5" in found
+    part = share(failed / late.filter(status="failed").height)
+    assert f": {part} of all failures" in found
 
 
 def test_nothing_is_stated_of_failures_at_random() -> None:

@@ -9,7 +9,7 @@ import pytest
 from traceana import open_store
 from traceana.ingesters.ingestion import store_frames
 from traceana.questions.stragglers import section
-from traceana.questions.stragglers.phases import slow_phases
+from traceana.questions.stragglers.phases import common_stalls, slow_phases
 from traceana.stats.arrays import Floats
 from traceana.store import Trace
 
@@ -78,3 +78,24 @@ def test_chance_makes_few_phases() -> None:
         for seed in range(25)
     )
     assert found <= 8  # more have p < 0.01 at 3.1 %
+
+
+def test_steps_in_which_all_workers_stall_at_regular_intervals_are_stated() -> None:
+    values = times(4)
+    values[99::100] += 4.5  # ten checkpoints of 9 usual steps
+    [stalls] = common_stalls(stored(values))
+    assert (stalls["n"], stalls["apart"], stalls["is_regular"]) == (10, 100, True)
+    assert stalls["ratio"] == pytest.approx(10, rel=0.1)
+    assert stalls["cost"] == pytest.approx(90 / 1090, rel=0.05)
+    [text] = [one for one in section.build([stored(values)]).findings if "stalled" in one]
+    assert "all workers of job stalled together 10 times, every 100 steps: " in text
+    values = times(4)
+    values[[50, 80, 300, 301, 700, 990]] += 4.5
+    [text] = [one for one in section.build([stored(values)]).findings if "stalled" in one]
+    assert "stalled together 6 times, irregularly" in text
+
+
+def test_stalls_of_single_workers_are_not_those_of_all() -> None:
+    values, draw = times(5), np.random.default_rng(5)
+    values[np.arange(99, 1000, 100), draw.integers(0, 12, 10)] += 4.5
+    assert common_stalls(stored(values)) == []

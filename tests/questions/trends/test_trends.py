@@ -28,7 +28,9 @@ from traceana.cli.options import limited_store
 from traceana.cohorts.observation import nodes_seen
 from traceana.errors import DataError
 from traceana.figures import plot_trends
+from traceana.ingesters.ingestion import store_frames
 from traceana.page.finding import Finding
+from traceana.questions.trends import section
 from traceana.questions.trends.by_period import comparable_days, divide_window
 from traceana.questions.trends.capacity import trends_of
 from traceana.questions.trends.section import _growth, build
@@ -385,6 +387,22 @@ def test_a_regression_of_one_name_of_a_user_is_stated_as_theirs() -> None:
     # jobs that began on the last days may not have ended
     kept = jobs.filter(pl.col("user") == "ann", pl.col("start_s") < BEGIN_S + 89 * DAY_S)
     assert row["n"] + row["n_rest"] == pytest.approx(kept.height, abs=8)
+
+
+def test_failures_of_one_user_since_a_date_are_stated_as_theirs() -> None:
+    since = BEGIN_S + 50 * DAY_S
+    jobs, rng = _with_name(stationary(6), None, 1.0), np.random.default_rng(9)
+    rate = pl.when(pl.col("start_s") >= since).then(0.45).otherwise(0.05)
+    fails = (pl.col("user") == "ann") & (pl.Series(rng.random(jobs.height)) < rate)
+    jobs = jobs.with_columns(status=pl.when(fails).then(pl.lit("failed")).otherwise("status"))
+    [row] = level_changes(jobs, timezone="UTC").rows(named=True)
+    assert (row["measure"], row["user"], row["job_name"]) == ("failure rate", "ann", None)
+    assert abs(row["start_s"] - since) <= 2 * DAY_S
+    assert row["ci_low"] < 0.4 < row["ci_high"]
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    texts = [str(one) for one in section.build([trace]).findings]
+    stated = f"failure rate of comparable jobs of user ann {100 * row['effect']:.2g} percentage"
+    assert any(stated in text for text in texts)
 
 
 def test_a_regression_of_two_users_is_stated_of_both() -> None:

@@ -30,6 +30,8 @@ class Repeats(NamedTuple):
 
     series: pl.DataFrame
     crashes: pl.DataFrame
+    names: pl.DataFrame
+    """Names of jobs by failures, the most first: [job_name, failed, ended, hours, reason, with]."""
     failures: int
     ended: int
     tries: int
@@ -66,6 +68,7 @@ def find_repeats(trace: Trace, /) -> Repeats:
             *("submit_s", "end_s", "runtime_s"),
             user=nw.coalesce(*users) if users else nw.lit(None, nw.String),
             job_name=name,
+            reason=reason,
             failed=(failed := status.is_in([*OUTCOMES["failure"]])),
             own=failed & ~limit & ~by_machine,
             **{
@@ -81,7 +84,24 @@ def find_repeats(trace: Trace, /) -> Repeats:
     crashes = [_crashes(rows, name, failures) for name in ("user", "job_name")]
     hours = float(rows["hours"].sum() or 0)
     series, ended = _series(rows, tries), rows.height
-    return Repeats(series, pl.concat(crashes), failures, ended, tries, unit, hours)
+    return Repeats(series, pl.concat(crashes), _names(rows), failures, ended, tries, unit, hours)
+
+
+def _names(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the failures of each name, and the reason that most of them have."""
+    reason = pl.col("reason").filter("failed").drop_nulls().mode().sort().first()
+    return (
+        rows.drop_nulls("job_name")
+        .group_by("job_name")
+        .agg(
+            pl.col("hours").filter("failed").sum(),
+            reason=reason,
+            of_reason=(pl.col("reason").filter("failed") == reason).sum(),
+            failed=pl.col("failed").sum(),
+            ended=pl.len(),
+        )
+        .sort("failed", "job_name", descending=[True, False])
+    )
 
 
 def _series(rows: pl.DataFrame, tries: int) -> pl.DataFrame:

@@ -214,7 +214,7 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
     if equal:  # in the same sentence, which may be all that is read
         same, heading = _of_equal_size(equal, 0.0 if low < 0 < high else difference)
         finding, compared = finding + same, compared + heading
-    same, explained = of_equal_users(cohort, pair)
+    same, explained = of_equal_users(cohort, pair, more=difference > 0)
     compared += explained * (low * high > 0)
     same = same if low * high > 0 else ""
     finding += f"{same}. {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."

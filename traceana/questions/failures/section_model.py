@@ -155,15 +155,22 @@ def _standardized(outcomes: Outcomes, crude: pl.DataFrame) -> str:
     return f" With the same composition of {held}{of_all}: {listed(parts)}." * (len(parts) > 1)
 
 
-def of_equal_users(cohort: Cohort, pair: tuple[object, object], /) -> tuple[str, str]:
-    """State the failure rates at equal users, and the end of the heading if these are alike."""
+def of_equal_users(
+    cohort: Cohort, pair: tuple[object, object], /, *, more: bool
+) -> tuple[str, str]:
+    """State the failure rates at equal users, and the end of the heading if these are alike.
+
+    `more` is whether the first group fails more often; at equal users it may fail less often.
+    """
     at_equal = cohort.trace.once(rates_at_equal, cohort.by, pair, True)
     if at_equal is None or "user" not in at_equal[0]:
         return "", ""
     held, *rates = at_equal
     text = f"; with the same composition of {held} the failure rates are "
-    alike = max(rates) < _NOTICED * min(rates)
-    return f"{text}{listed(map(share, rates))}", ", but alike with the same users" * alike
+    fewer, most = rates[::-1] if more else rates
+    alike = most < _NOTICED * fewer
+    text += f"{listed(map(share, rates))}{', so other users explain it' * alike}"
+    return text, ", but alike with the same users" * alike
 
 
 def _ratio_of_rates(rates: pl.DataFrame, by: str, cohort: Cohort) -> str:
@@ -432,7 +439,8 @@ def _equally(row: dict[str, Any], cohort: Cohort) -> tuple[str, str]:
     """Return what :func:`of_equal_users` states of two groups of the cohort, if a term has them."""
     if cohort.by is None or row["feature"] != key_heading(cohort.by):
         return "", ""
-    return of_equal_users(cohort, (row["level"], row["reference"]))
+    more = bool(row["odds_ratio"] > 1)
+    return of_equal_users(cohort, (row["level"], row["reference"]), more=more)
 
 
 def _listed(**others: pl.DataFrame) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -25,6 +26,10 @@ from traceana.tables.formatting import duration, hours_text, share
 _NAMED: Final = 3
 _NEGLIGIBLE: Final = 0.05
 """Fraction of all failures, or hours, below which it is no main result."""
+_FEWEST, _PART, _TIMES = 20, 0.2, 2
+"""Failures of a name, their fraction of all, and ratio to the rate of others, that are stated."""
+_PLAIN: Final = re.compile("(?i)fail|err")
+"""Reasons that state no more than the status does."""
 _COSTLY: Final = 0.1
 """Fraction of all hours from which it is an alert."""
 _DEFINITIONS: Final = (
@@ -33,7 +38,9 @@ _DEFINITIONS: Final = (
     "more of them. "
     "Crash at start: a failure within the first "
     f"{duration(FIRST_S)} of runtime; a user or a name is stated if most of its failures, and at "
-    "least 5 % of all, are crashes. Time limits and faults of machines do not count."
+    "least 5 % of all, are crashes. Time limits and faults of machines do not count. "
+    "Without either, the name with the most failures of any reason is stated, if it has a fifth "
+    "of all and fails twice as often as others. "
 )
 
 
@@ -43,7 +50,7 @@ def build(traces: Sequence[Trace]) -> Content:
     tries: list[tuple[int, int]] = []
     for trace in distinct_traces(traces):
         repeats = trace.once(find_repeats)
-        stated = [*_series(repeats, trace), *_crashes(repeats)]
+        stated = [*_series(repeats, trace), *_crashes(repeats)] or [*_name(repeats)]
         findings += [finding.of(trace.label) for finding in stated]
         late = fewest_tries(repeats.ended, soon=False)
         tries += [(repeats.tries, late)] if stated else []
@@ -91,6 +98,21 @@ def _crashes(repeats: Repeats) -> Iterator[Finding]:
             f"{heading}, {share(row['crashes'] / row['ended'])} of their completed and failed jobs"
         )
         yield _finding(repeats, row, row["crashes"], text, heading)
+
+
+def _name(repeats: Repeats) -> Iterator[Finding]:
+    """State the name with the most failures, if it has many of all and fails more than others."""
+    for row in repeats.names.head(1).rows(named=True):
+        name, failed, ended = row["job_name"], row["failed"], row["ended"]
+        others = (repeats.failures - failed) / max(repeats.ended - ended, 1)
+        if failed < max(_FEWEST, _PART * repeats.failures) or failed / ended < _TIMES * others:
+            return
+        heading = f"{failed:,} jobs named {name} failed"
+        is_told = 2 * row["of_reason"] > failed and not _PLAIN.match(row["reason"])
+        why = f" ({row['of_reason']:,} ended as {row['reason']})" * is_told
+        text = f"{heading}{why}, {share(failed / ended)} of the completed and failed ones and of "
+        text += f"others {share(others)}"
+        yield _finding(repeats, row, failed, text, heading)
 
 
 def _finding(repeats: Repeats, row: dict[str, Any], n: int, text: str, heading: str) -> Finding:

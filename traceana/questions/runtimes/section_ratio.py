@@ -403,7 +403,7 @@ def _trace(trace: Trace) -> Content:
     if not (better.height or medians["with_history"].sum()):
         heading = "no later job has an earlier run of the same user and name"
     finding = Finding(
-        f"{heading} (pinball loss; {limits}n = {count(medians['n'][0])} later jobs).",
+        f"{heading} (mean absolute error; {limits}n = {count(medians['n'][0])} later jobs).",
         heading=heading,
         is_null=better.is_empty() or better["skill"][-1] < _NOTICED,
     )

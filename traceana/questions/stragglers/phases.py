@@ -1,4 +1,4 @@
-"""Periods in which all workers of a job are slow."""
+"""Periods in which all workers of a job are slow, and steps in which all stall."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ _CLEAR: Final = 0.01
 _SLOW: Final = 1.05
 _ALL: Final = 0.9
 """p over all jobs, ratio to the other steps, and fraction of the workers of a slow phase."""
+_STALL: Final = 2.0
+_FEWEST, _MOST = 5, 0.05
+"""Ratio to a worker's median time in a stall; number of stalls, and their fraction of the steps."""
+_REGULAR: Final = 0.05
+"""Range of the steps between regular stalls, over their median."""
 
 
 def slow_phases(trace: Trace, /) -> list[dict[str, Any]]:
@@ -29,7 +34,41 @@ def slow_phases(trace: Trace, /) -> list[dict[str, Any]]:
     Of 40 jobs of 300 steps whose workers share an AR(1) process of 3 % at r = 0, 0.5, 0.9 and 0.97,
     0, 0, 0 and 4 have one.
     """
-    time, phases = clock(trace), []
+    phases, jobs = [], _times(trace)
+    for job, steps, times in jobs:
+        phase = _slow_phase(times, len(jobs))
+        if phase is not None:
+            first, last = steps[[phase["first"], phase["last"]]]
+            phases.append(phase | {"job_id": job, "first": first, "last": last})
+    return sorted(phases, key=lambda phase: -float(phase["cost"]))
+
+
+def common_stalls(trace: Trace, /) -> list[dict[str, Any]]:
+    """Return the stalls of each job that has some, the most costly first.
+
+    In a step with a stall nine tenths of the workers take more than twice their median time. There
+    are five such steps or more, and at most a twentieth of all; a slow phase has more.
+    """
+    stalls = []
+    for job, steps, times in _times(trace):
+        slow = (times > _STALL * median_present(times.T)).sum(axis=1)
+        is_stall = slow >= _ALL * np.count_nonzero(~np.isnan(times), axis=1)
+        places = np.flatnonzero(is_stall)
+        if not _FEWEST <= len(places) <= _MOST * len(times):
+            continue
+        slowest, apart = np.nanmax(times, axis=1), np.diff(steps.to_numpy()[places])
+        usual = float(np.median(slowest[~is_stall]))
+        row = {"job_id": job, "n": len(places), "n_steps": len(times), "apart": np.median(apart)}
+        row["is_regular"] = bool(np.ptp(apart) <= _REGULAR * np.median(apart))
+        row["ratio"] = float(np.median(slowest[places])) / usual
+        row["cost"] = float((slowest[places] - usual).sum() / slowest.sum())
+        stalls.append(row)
+    return sorted(stalls, key=lambda row: -float(row["cost"]))
+
+
+def _times(trace: Trace) -> list[tuple[str, pl.Series, Floats]]:
+    """Return each job's steps, of two workers or more, and its times (step, worker)."""
+    time, jobs = clock(trace), []
     samples = worker_samples(trace).drop_nulls("batch_time")
     samples = samples.join(synchronized(trace), on="job_id", how="anti")
     for (job,), rows in samples.group_by("job_id", maintain_order=True):
@@ -37,11 +76,8 @@ def slow_phases(trace: Trace, /) -> list[dict[str, Any]]:
         wide = wide.sort(time)
         times = wide.drop(time).to_numpy().astype(np.float64)
         kept = np.count_nonzero(~np.isnan(times), axis=1) > 1
-        phase = _slow_phase(times[kept], samples["job_id"].n_unique())
-        if phase is not None:
-            first, last = wide[time].filter(pl.Series(kept))[[phase["first"], phase["last"]]]
-            phases.append(phase | {"job_id": job, "first": first, "last": last})
-    return sorted(phases, key=lambda phase: -float(phase["cost"]))
+        jobs.append((str(job), wide[time].filter(pl.Series(kept)), times[kept]))
+    return jobs
 
 
 def _slow_phase(times: Floats, jobs: int) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.detect import UNCLEAR, detect_stragglers
-from traceana.questions.stragglers.phases import slow_phases
+from traceana.questions.stragglers.phases import common_stalls, slow_phases
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.store import Trace
 from traceana.tables.formatting import (
@@ -38,6 +38,8 @@ from traceana.tables.formatting import (
 )
 
 _MAX_DRAWN: Final = 2
+_LEAST_STALLED: Final = 0.01
+"""Fraction of a job's time below which its stalls are no main result."""
 _NAMED: Final = 3
 _COSTLY: Final = 0.01
 """Workers in a finding; fraction of a job's time from which a worker is an alert."""
@@ -77,7 +79,7 @@ def build(traces: Sequence[Trace]) -> Content:
     of_each = []
     for trace, rows in weighted.items():
         levels = results[trace].levels
-        of_trace = _findings(trace, rows, results[trace]) + _slow_phases(trace)
+        of_trace = _findings(trace, rows, results[trace]) + _slow_phases(trace) + _stalls(trace)
         of_trace += _slow_groups(trace, levels) + _ended(levels)
         of_each.append([finding.of(trace.label) for finding in of_trace])
     # the first of each trace before the second ones
@@ -336,6 +338,30 @@ def _slow_phases(trace: Trace) -> list[Finding]:
                 cost_jobs=phase["cost"],
                 certainty="estimated",
                 heading=heading,
+            )
+        )
+    return findings
+
+
+def _stalls(trace: Trace) -> list[Finding]:
+    """State the steps in which all workers of a job stall, as at a checkpoint."""
+    findings = []
+    unit = " s" if workers.clock(trace) == "time_s" else " steps"
+    for row in trace.once(common_stalls)[:_NAMED]:
+        every = f"every {row['apart']:,.0f}{unit}" if row["is_regular"] else "irregularly"
+        heading = f"all workers of {row['job_id']} stalled together {row['n']:,} times, {every}"
+        text = (
+            f"{heading}: such a step took {three_digits(row['ratio'])} times as long (median), "
+            f"{share(row['cost'])} of the job's time in {row['n']:,} of {row['n_steps']:,} steps."
+        )
+        findings.append(
+            Finding(
+                text,
+                effect=row["ratio"],
+                n=row["n"],
+                cost_jobs=row["cost"],
+                heading=heading,
+                is_null=row["cost"] < _LEAST_STALLED,
             )
         )
     return findings

@@ -438,8 +438,10 @@ def _of_types(trace: Trace, row: dict[str, Any]) -> str:
 
 def _what_changed(row: dict[str, Any], size: float, *, worse: bool) -> str:
     measure, what = row["measure"], _WORDS[row["measure"]]
-    if row["user"] is not None:
+    if row["job_name"] is not None:
         what = f"median runtime of {row['job_name']} jobs of {row['user']}"
+    elif row["user"] is not None:
+        what += f" of user {row['user']}"
     elif row["queue"] is not None:
         what += f" in queue {row['queue']}"
     if measure == "failure rate":

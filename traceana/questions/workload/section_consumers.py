@@ -8,6 +8,7 @@ from typing import Final
 
 import polars as pl
 
+from traceana.cohorts.cohort import outcome_cohort
 from traceana.cohorts.ends import END_CLASS
 from traceana.page.blocks import Block, Content, Heading, Table, Text, captioned, result_table
 from traceana.page.finding import Finding
@@ -17,6 +18,7 @@ from traceana.questions.failures.analyze import (
     fit_failure_model,
     rates_at_equal,
 )
+from traceana.questions.failures.association import failure_odds
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import (
     CONSUMER_NEEDS,
@@ -444,16 +446,44 @@ def _failing(consumers: Consumers, trace: Trace, name: str) -> Finding | None:
         f"({share(high[rate])} and {share(low[rate])}{without})"
     )
     n = f"n = {high['ended']:,} and {low['ended']:,} completed and failed jobs"
-    reason = "" if is_type else _reason(trace, pl.col(name).cast(pl.String) == high[name])
+    alert = text
+    if is_type:
+        reason = _by_size(trace, (high[name], low[name]))
+        alert += f".{reason}".removesuffix(".")
+    else:
+        reason = _reason(trace, pl.col(name).cast(pl.String) == high[name])
     return Finding(
         f"{text.removesuffix(')')}; {n}).{reason}{equally}",
         effect=excess,
         n=high["ended"],
         cost_jobs=excess * high["ended"],
         certainty="estimated",
-        alert=text if p < (_ALARMING if is_type else _SURE) else "",
+        alert=alert if p < (_ALARMING if is_type else _SURE) else "",
         heading=text.partition(" (")[0],
     )
+
+
+def _by_size(trace: Trace, pair: tuple[str, str]) -> str:
+    """State the size with the largest excess, if the odds ratio of two GPU types differs by it."""
+    rows = trace.once(outcome_cohort).rows
+    if "gpus" not in rows.columns:
+        return ""
+    fails, kind = pl.col("status").cast(pl.String) == "failed", pl.col("gpu_type").cast(pl.String)
+    rows = rows.filter(kind.is_in(pair), pl.col("gpus") > 0)
+    p = failure_odds(rows, "gpu_type", strata="gpus")["pvalue_homogeneity"].item()
+    if p is None or p >= _SURE:
+        return ""
+    first, second = (kind == each for each in pair)
+    excess = (fails & first).sum() - first.sum() * fails.filter(second).mean()
+    sizes = rows.group_by("gpus").agg(excess=excess).drop_nulls()
+    size = sizes.sort("excess", "gpus", descending=[True, False])["gpus"][0]
+    of_size, parts = pl.col("gpus") == size, []
+    for what, chosen in ((f"jobs of {size:g} GPUs", of_size), ("others", ~of_size)):
+        rates = [rows.filter(chosen, each).select(fails.mean()).item() for each in (first, second)]
+        if None in rates:
+            return ""
+        parts.append(f"{what} {' and '.join(map(share, rates))}")
+    return f" It depends on the size: as counted, of {listed(parts)}."
 
 
 def _reason(trace: Trace, of_group: pl.Expr) -> str:
