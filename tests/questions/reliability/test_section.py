@@ -204,3 +204,27 @@ def test_a_class_of_faults_that_rises_is_an_alert_and_a_constant_one_is_not(tmp_
     assert [one.alert for one in found] == [
         f"Our cluster: faults of class nic rise from {first} to {last} by thirds of the window"
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("MAINT", "root"), ("DRAIN", "Planned maintenance of the switch"), ("DRAIN", "unplanned")],
+)
+def test_the_rate_is_also_stated_without_planned_maintenance(
+    kind: str, text: str, tmp_path: Path
+) -> None:
+    start = [*(np.arange(10) * 9 * DAY), *([50 * DAY] * 30)]
+    log = pl.DataFrame(
+        {
+            "machine_id": [f"m{one}" for one in [*range(10), *range(30)]],
+            "start_s": start,
+            "class": ["DOWN"] * 10 + [kind] * 30,
+            "description": ["Not responding"] * 10 + [text] * 30,
+        }
+    ).with_columns(end_s=pl.col("start_s") + DAY / 4)
+    mapping = MAPPING + 'description = "description"\n'
+    traceana.add_table(log, trace="mine", table="faults", store=tmp_path, mapping=mapping)
+    first = str(section.build([traceana.open_store(tmp_path).trace("mine")]).findings[0])
+    told = ", of which 30 are planned maintenance: without it, 1.67."  # 10 of 60 * 100 node-days
+    assert "6.67 faults per 1,000 node-days" in first
+    assert (told in first) == (text != "unplanned")

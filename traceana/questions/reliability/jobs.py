@@ -322,6 +322,11 @@ def faults_of_jobs(
 NEEDS: Final = ({"faults": ("machine_id", "start_s")}, {"jobs": ("end_reason", "end_s", "status")})
 _FEWEST: Final = 3  # faults of a scheduler's log below which nothing is reported
 _FEWEST_OF_TREND: Final = 10
+_PLANNED: Final = {
+    "class": r"(?i)^(scheduled|planned)?[ _-]?maint",
+    "description": r"(?i)\b(scheduled|planned) maint",
+}
+"""Classes and descriptions of planned maintenance."""
 _TRENDS: Final = {
     "class": pl.String,
     **dict.fromkeys(("first", "middle", "last"), pl.Int64),
@@ -344,6 +349,19 @@ def faults_of(trace: Trace, /) -> pl.LazyFrame:
         return pl.LazyFrame(schema={"machine_id": pl.String, "start_s": pl.Float64})
     faults = faults_of_jobs(jobs, machine=name)
     return faults.drop("jobs").with_columns(end_s=pl.lit(None, pl.Float64)).lazy()
+
+
+def count_planned(trace: Trace, /) -> int:
+    """Return the faults that are planned maintenance, by their class or description."""
+    faults = faults_of(trace)
+    names = {*faults.collect_schema().names()}
+    is_planned = [
+        pl.col(name).cast(pl.String).str.contains(words).fill_null(value=False)
+        for name, words in _PLANNED.items()
+        if name in names
+    ]
+    chosen = pl.any_horizontal(pl.lit(value=False), *is_planned)
+    return int(faults.select(chosen.sum()).collect().item())
 
 
 def is_known(trace: Trace, /) -> bool:

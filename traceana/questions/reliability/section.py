@@ -12,6 +12,7 @@ from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
 from traceana.questions.reliability.jobs import (
     NEEDS,
+    count_planned,
     fault_trends,
     group_column,
     is_known,
@@ -98,7 +99,7 @@ def _trace(trace: Trace) -> Content:
         if frame is not None:
             blocks.append(result_table(frame, table, caption=what, headings=machine))
     findings = (
-        _rate(result),
+        _rate(result, count_planned(trace)),
         _offenders(result),
         *_trends(trace, by, result.window_s),
         _job(jobs.intervals, total),
@@ -120,7 +121,7 @@ def _rates(result: ReliabilityResult, by: str) -> Table:
     )
 
 
-def _rate(result: ReliabilityResult) -> str:
+def _rate(result: ReliabilityResult, planned: int) -> str:
     row = result.overall.row(0, named=True)
     heading = f"{three_digits(row['rate'])} faults per 1,000 node-days"
     text = (
@@ -129,6 +130,10 @@ def _rate(result: ReliabilityResult) -> str:
         f"{plural(row['n'], 'fault')} of {plural(result.total_machines, 'machine')} in "
         f"{duration(result.window_s[1] - result.window_s[0])})"
     )
+    if planned:
+        rest = max(row["n"] - planned, 0)
+        text += f", of which {planned:,} are planned maintenance: without it, "
+        text += f"{three_digits(row['rate'] * rest / row['n'])}"
     if not result.is_stated:
         text += "; machines that never failed are not in the log, so the rate is too high"
     if row["availability"] is not None:
