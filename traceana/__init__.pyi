@@ -48,7 +48,7 @@ from .questions.failures.runtimes import runtime_by as runtime_by
 from .questions.failures.association import (
     standardized_failure_rates as standardized_failure_rates,
 )
-from .questions.failures.runtimes import variance_share as variance_share
+from .questions.failures.runtimes import variance_fraction as variance_fraction
 from .questions.recurring.analyze import map_groups_to_workloads as map_groups_to_workloads
 from .questions.recurring.analyze import recurring_groups as recurring_groups
 from .questions.failures.hazard_by_runtime import goodput as goodput

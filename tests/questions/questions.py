@@ -263,8 +263,8 @@ QUESTIONS: dict[str, Question] = {
         ("runtime_s",),
         (*CONFIDENCES, ("trim", 0.5), ("trim", -0.1), ("trim", math.nan), ("trim", "half")),
     ),
-    "variance_share": Question(
-        with_(analysis.variance_share, value="runtime_s", cluster="job_id", log=True),
+    "variance_fraction": Question(
+        with_(analysis.variance_fraction, value="runtime_s", cluster="job_id", log=True),
         ("job_id", "runtime_s"),
         (),
         CONFIDENCES,

@@ -162,7 +162,7 @@ OPTIONS: dict[str, Callable[[Any], object]] = {
         [(0.0, 1.0)] * 2, controller="uniform", max_batch=x
     ),
     "min_recurrences": lambda x: analysis.recurring_groups(JOBS, by="node", min_recurrences=x),
-    "overhead_share": lambda x: simulate.compare_clusters(overhead_share=x),
+    "overhead_fraction": lambda x: simulate.compare_clusters(overhead_fraction=x),
     "overheads_s": lambda x: simulate.sweep_batching({"c": [1]}, overheads_s=x),
     "policies": lambda x: simulate.simulate_deadlines(JOBS, policies=x),
     "resamples": lambda x: analysis.compare_distributions(JOBS, "gpus", "node", resamples=x),

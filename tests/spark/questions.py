@@ -211,7 +211,7 @@ OWN: dict[str, Callable[[Trace], Any]] = {
     },
     "consumers": describe_consumers,
     "cohort": form_cohort,
-    "requested": requested_used,
+    "requested": lambda trace: requested_used(trace)[0],
     "groups": grouped_jobs,
     "ratios": lambda trace: ratio_tables(trace, "jobs"),
     "cov": cov_by_job,

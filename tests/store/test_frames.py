@@ -49,7 +49,7 @@ from traceana import (
     summarize_cov_pooled,
     summarize_cov_series,
     summarize_runtime_ratio,
-    variance_share,
+    variance_fraction,
     workload_summary,
 )
 from traceana.errors import DataError
@@ -150,10 +150,12 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "runtime_by, all": lambda rows: runtime_by(rows, (), confidence=0.9),
     "runtime_means": lambda rows: runtime_means(rows, by=("cluster", "size")),
     "runtime_means, clusters": lambda rows: runtime_means(rows, by="size", cluster="worker_id"),
-    "variance_share": lambda rows: variance_share(
+    "variance_fraction": lambda rows: variance_fraction(
         rows, value="runtime_s", cluster="worker_id", by="cluster", log=True
     ),
-    "variance_share, all": lambda rows: variance_share(rows, value="gpus", cluster="worker_id"),
+    "variance_fraction, all": lambda rows: variance_fraction(
+        rows, value="gpus", cluster="worker_id"
+    ),
     "outcome_rates": lambda rows: outcome_rates(rows, "cluster"),
     "outcome_rates, wide": lambda rows: outcome_rates(
         rows, ("cluster", "size"), failure=("failed", "cancelled", "unknown")

@@ -161,19 +161,19 @@ FEWEST: Final = 20
 """Minimum clusters for an interval."""
 
 
-class VarianceShare(NamedTuple):
+class VarianceFraction(NamedTuple):
     """Fraction of the variance between clusters with its interval; NaN where unknown."""
 
-    share: float
+    fraction: float
     ci_low: float
     ci_high: float
     n: int
     n_clusters: int
 
 
-def variance_share(
+def variance_fraction(
     values: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
-) -> VarianceShare:
+) -> VarianceFraction:
     """Return the fraction of the variance of values that is between clusters.
 
     (F - 1) / (F + n0 - 1), F = MSB / MSW, n0 = (N - sum n_c^2 / N) / (k - 1), at least 0 (Donner,
@@ -190,10 +190,10 @@ def variance_share(
     )
     whole = sums.sum(axis=1)
     log_f, n0 = _log_f(whole[:, None])
-    result = VarianceShare(math.nan, math.nan, math.nan, len(y), len(n_c))
+    result = VarianceFraction(math.nan, math.nan, math.nan, len(y), len(n_c))
     if not np.isfinite(log_f[0]):
         return result
-    result = result._replace(share=_share(log_f[0], n0[0]))
+    result = result._replace(fraction=_fraction(log_f[0], n0[0]))
     without, _ = _log_f(whole[:, None] - sums)
     k = len(n_c)
     if k < FEWEST or not np.isfinite(without).all():
@@ -201,7 +201,7 @@ def variance_share(
     error = math.sqrt((k - 1) / k * float(((without - without.mean()) ** 2).sum()))
     half = float(stdtrit(k - 1, (1 + confidence) / 2)) * error
     return result._replace(
-        ci_low=_share(log_f[0] - half, n0[0]), ci_high=_share(log_f[0] + half, n0[0])
+        ci_low=_fraction(log_f[0] - half, n0[0]), ci_high=_fraction(log_f[0] + half, n0[0])
     )
 
 
@@ -213,7 +213,7 @@ def _log_f(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.log(msb / msw), (n - sizes / n) / (k - 1)
 
 
-def _share(log_f: float, n0: float) -> float:
+def _fraction(log_f: float, n0: float) -> float:
     f = math.exp(log_f)
     return max(0.0, (f - 1) / (f + n0 - 1))
 

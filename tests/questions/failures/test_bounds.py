@@ -271,7 +271,7 @@ def test_numbers_by_default() -> None:
         "outcome_rates",
         "failure_rates",
         "runtime_by",
-        "variance_share",
+        "variance_fraction",
     )
     beside: dict[str, dict[str, float]] = {
         "outcome_association": {"rng": 1},
@@ -356,7 +356,7 @@ def test_a_value_of_0_has_no_logarithm() -> None:
     rows = pl.DataFrame({"v": rng.lognormal(size=40), "of": np.arange(40) % 8})
     more = pl.concat([rows, rows.head(3).with_columns(v=0.0)])
     known, found = (
-        traceana.variance_share(frame, value="v", cluster="of", log=True).row(0, named=True)
+        traceana.variance_fraction(frame, value="v", cluster="of", log=True).row(0, named=True)
         for frame in (rows, more)
     )
     assert found.pop("n_missing") - known.pop("n_missing") == 3

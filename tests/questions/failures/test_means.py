@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from traceana import kaplan_meier, runtime_means, variance_share
+from traceana import kaplan_meier, runtime_means, variance_fraction
 from traceana.errors import DataError
 
 # time to recall a past event (Dana, 1990), in Wilcox, Introduction to Robust Estimation and
@@ -134,11 +134,11 @@ def test_the_share_between_users_is_that_of_shrout_and_fleiss() -> None:
     # Psychological Bulletin 86, 1979, tables 2 and 4: ICC(1, 1) = .17
     table = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
     frame = pl.DataFrame({"score": np.ravel(table), "user": np.repeat(np.arange(6), 4)})
-    row = variance_share(frame, value="score", cluster="user").row(0, named=True)
+    row = variance_fraction(frame, value="score", cluster="user").row(0, named=True)
     assert row["intraclass_correlation"] == pytest.approx(0.17, abs=0.005)
     assert row["note"] == "fewer than 20 clusters: no interval"
     logs = frame.with_columns(score=pl.col("score").exp())
-    assert variance_share(logs, value="score", cluster="user", log=True)[
+    assert variance_fraction(logs, value="score", cluster="user", log=True)[
         "intraclass_correlation"
     ].item() == (pytest.approx(row["intraclass_correlation"]))
 
@@ -153,19 +153,19 @@ def test_a_share_is_of_each_group_and_counts_what_it_excludes() -> None:
             "failed": (rng.random(2000) < 0.3) | ((user % 3 == 0) & (np.arange(2000) >= 1000)),
         }
     ).with_columns(pl.when(pl.int_range(pl.len()) % 7 > 0).then("failed").alias("failed"))
-    alike, apart = variance_share(frame, value="failed", cluster="user", by="part").to_dicts()
+    alike, apart = variance_fraction(frame, value="failed", cluster="user", by="part").to_dicts()
     assert alike["ci_high"] < 0.05
     # users at .3 (two thirds) and 1: .49 * 2 / 9 between, .21 * 2 / 3 within
     assert apart["ci_low"] < 0.1089 / 0.2489 < apart["ci_high"]
     for odd in (math.inf, -1e300):
         with pytest.raises(DataError, match="column x has a value beyond"):
-            variance_share(frame.with_columns(x=pl.lit(odd)), value="x", cluster="user")
+            variance_fraction(frame.with_columns(x=pl.lit(odd)), value="x", cluster="user")
     assert (alike["n"], alike["n_missing"], alike["n_clusters"]) == (857, 143, 40)
 
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("runtimes", "runtime_means"), ("runtimes", "variance_share"), ("curves", "kaplan_meier")],
+    [("runtimes", "runtime_means"), ("runtimes", "variance_fraction"), ("curves", "kaplan_meier")],
 )
 def test_examples_are_right(module: str, name: str) -> None:
     found = importlib.import_module(f"traceana.questions.failures.{module}")

@@ -72,8 +72,8 @@ def test_bounds_of_a_ratio() -> None:
         {"gain": 0.99},
         {"gain": 2, "fast": 0},
         {"gain": 2, "slow": 0},
-        {"gain": 2, "overhead_share": -0.1},
-        {"gain": 2, "overhead_share": 1},
+        {"gain": 2, "overhead_fraction": -0.1},
+        {"gain": 2, "overhead_fraction": 1},
         {"gain": float("nan")},
     ):
         gain = wrong.pop("gain")
@@ -126,7 +126,7 @@ def test_every_cluster_of_the_paper_by_hand() -> None:
 
 
 def test_overheads_and_throughputs_of_clusters_have_bounds() -> None:
-    whole = compare_clusters({"a": [1.0, 3.0]}, overhead_share=0.2, steps=10)
+    whole = compare_clusters({"a": [1.0, 3.0]}, overhead_fraction=0.2, steps=10)
     times = {(w, s): t for _, w, s, t, _ in whole.iter_rows()}
     assert times["homogeneous", "uniform"] == 1
     # a fifth of the step is overhead: .2 + .8 * 2
@@ -135,5 +135,5 @@ def test_overheads_and_throughputs_of_clusters_have_bounds() -> None:
         with pytest.raises(DataError, match="cluster a: throughputs must be"):
             compare_clusters({"a": throughputs})
     for share in (-0.1, 1, float("nan")):
-        with pytest.raises(DataError, match=r"overhead_share must be in \[0, 1\)"):
-            compare_clusters({"a": [1, 2]}, overhead_share=share)
+        with pytest.raises(DataError, match=r"overhead_fraction must be in \[0, 1\)"):
+            compare_clusters({"a": [1, 2]}, overhead_fraction=share)

@@ -217,8 +217,8 @@ def test_implied_ratio_is_the_gains_inverse() -> None:
     # a tenth of the uniform step is overhead: simulate a gain and get its ratio back
     a, slow, ratio = 0.1, 1.0 / 0.9, 7.0
     even, best = a + 1 / slow, a + 2 / (slow * (1 + ratio))
-    assert implied_throughput_ratio(even / best, overhead_share=a) == pytest.approx(ratio)
-    assert implied_throughput_ratio(4, overhead_share=0.25) is None
+    assert implied_throughput_ratio(even / best, overhead_fraction=a) == pytest.approx(ratio)
+    assert implied_throughput_ratio(4, overhead_fraction=0.25) is None
 
 
 def test_published_overhead_put_back_into_the_model() -> None:

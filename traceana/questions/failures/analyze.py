@@ -39,7 +39,7 @@ from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
     SurvivalCurves,
 )
-from traceana.stats.intervals import VarianceShare, variance_share
+from traceana.stats.intervals import VarianceFraction, variance_fraction
 from traceana.stats.multiplicity import conclude
 from traceana.stats.survival import leave_out_cells
 from traceana.store import Trace
@@ -251,7 +251,7 @@ def _test(row: dict[str, Any], question: str, measure: str, method: str | None) 
     return of_test | named | {"effect": row[measure]}
 
 
-def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
+def variance_between_units(trace: Trace, /) -> dict[str, VarianceFraction]:
     """Return the fraction of the variance of log runtime and failure between independent units."""
     cohort = form_cohort(trace)
     if cohort.cluster is None:
@@ -262,8 +262,8 @@ def variance_between_units(trace: Trace, /) -> dict[str, VarianceShare]:
     ended = trace.once(outcome_cohort).rows.filter(status.is_in(outcomes))
     failed = status.is_in([*OUTCOMES["failure"]]).cast(pl.Float64)
     return {
-        "log runtime": variance_share(*reversed(ran.get_columns())),
-        "failure": variance_share(*ended.select(failed, unit).get_columns()),
+        "log runtime": variance_fraction(*reversed(ran.get_columns())),
+        "failure": variance_fraction(*ended.select(failed, unit).get_columns()),
     }
 
 
@@ -436,9 +436,10 @@ def _off_bad_nodes(trace: Trace, rows: pl.DataFrame) -> pl.DataFrame:
     bad = trace.once(bad_nodes)
     if not bad:
         return rows
-    nodes = pl.col(node_column(rows.columns) or "").cast(pl.String).str.split(",")
-    is_bad = nodes.list.eval(pl.element().is_in(bad)).list.any()
-    return rows.filter(~is_bad.fill_null(value=False))
+    name = node_column(rows.columns) or ""
+    lists = rows.get_column(name).unique()  # of nodes, as text: most recur
+    is_bad = lists.cast(pl.String).str.split(",").list.eval(pl.element().is_in(bad)).list.any()
+    return rows.filter(~pl.col(name).is_in(lists.filter(is_bad).implode()).fill_null(value=False))
 
 
 def _trend(ended: pl.DataFrame, node: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ from traceana.questions.failures.tables import (
 from traceana.stats.arguments import check_choice, check_confidence, is_number
 from traceana.stats.arrays import Floats, Integers
 from traceana.stats.intervals import FEWEST, clustered_mean_interval, mean_interval
-from traceana.stats.intervals import variance_share as estimate_fraction
+from traceana.stats.intervals import variance_fraction as estimate_fraction
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.permutation import effective_clusters, too_few_clusters
 from traceana.stats.quantiles import woodruff_interval
@@ -251,7 +251,7 @@ def runtime_means(
 
 
 @returns(VarianceBetween)
-def variance_share(
+def variance_fraction(
     frame: IntoFrame,
     /,
     *,
@@ -293,7 +293,7 @@ def variance_share(
     --------
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"user": ["a", "a", "b", "b"], "runtime_s": [10.0, 12, 90, 80]})
-    >>> found = traceana.variance_share(jobs, value="runtime_s", cluster="user", log=True)
+    >>> found = traceana.variance_fraction(jobs, value="runtime_s", cluster="user", log=True)
     >>> found["intraclass_correlation"].round(3).item()
     0.994
     """
@@ -311,15 +311,13 @@ def variance_share(
     groups = rows.group_by(keys) if keys else [((), rows)]
     for group, of_group in groups:
         kept = of_group.drop_nulls(value)
-        fraction = estimate_fraction(
-            kept[value], kept[cluster].rank("dense"), confidence=confidence
-        )
+        between = estimate_fraction(kept[value], kept[cluster].rank("dense"), confidence=confidence)
         note = None
-        if math.isnan(fraction.share):
+        if math.isnan(between.fraction):
             note = "one cluster, or no variation within clusters"
-        elif math.isnan(fraction.ci_low):
+        elif math.isnan(between.ci_low):
             note = f"fewer than {FEWEST} clusters: no interval"
-        lines.append((*group, *fraction, of_group.height - kept.height, note))
+        lines.append((*group, *between, of_group.height - kept.height, note))
     schema = {**rows.select(keys).schema, **schema_of(VarianceBetween)}
     table = pl.DataFrame(lines, schema=schema, orient="row")
     table = table.with_columns(pl.col("intraclass_correlation", "ci_low", "ci_high").fill_nan(None))

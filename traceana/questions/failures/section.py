@@ -234,14 +234,14 @@ def _figures(cohort: Cohort, groupings: Sequence[Outcomes]) -> tuple[Picture | D
 def _between_units(cohort: Cohort) -> list[Block]:
     result = cohort.trace.once(variance_between_units)
     parts = []
-    for what, share in result.items():
-        if not math.isnan(share.share):
+    for what, between in result.items():
+        if not math.isnan(between.fraction):
             interval = "no interval"
-            if not math.isnan(share.ci_low):
-                interval = f"95 % CI {ratio_range(share.ci_low, share.ci_high)}"
+            if not math.isnan(between.ci_low):
+                interval = f"95 % CI {ratio_range(between.ci_low, between.ci_high)}"
             parts.append(
-                f"{what} {ratio(share.share)} ({interval}; n = {share.n:,}, {share.n_clusters:,} "
-                "units)"
+                f"{what} {ratio(between.fraction)} ({interval}; n = {between.n:,}, "
+                f"{between.n_clusters:,} units)"
             )
     if not parts:
         return []

@@ -387,8 +387,9 @@ def predict_runtimes(
     if not len(earlier) or not is_later.any():
         raise DataError("no job ended before the split, or none was submitted after it")
     codes = frame.select(pl.struct(names).rank("dense")).to_series() if names else None
-    every = _history(frame, codes, (submit, end, runtime), [0.5, *levels])
-    history = np.delete(every[is_later.to_numpy()], 2, axis=1)
+    computed = list(dict.fromkeys((0.5, *levels)))
+    every = _history(frame, codes, (submit, end, runtime), computed)
+    history = every[is_later.to_numpy()]
     later = frame.filter(is_later)
     ran, ended = frame[runtime].to_numpy(), (frame[end] <= at).to_numpy()
     modeled = _modeled(frame.select(sizes), every[:, :3], ran, ended, levels)
@@ -399,7 +400,7 @@ def predict_runtimes(
     for place, level in enumerate(levels):
         base = np.full(len(actual), float(np.quantile(earlier, level)))
         predictions = {"all": base, "last": history[:, 0], "mean": history[:, 1]}
-        predictions["quantile"] = history[:, 2 + place]
+        predictions["quantile"] = history[:, 2 + computed.index(level)]
         if modeled is not None:
             predictions["model"] = modeled[is_later.to_numpy(), place]
         for predictor, given in predictions.items():

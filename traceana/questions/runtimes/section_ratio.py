@@ -378,7 +378,10 @@ def score_predictions(trace: Trace) -> pl.DataFrame | None:
     """Score predictions on the latest jobs; None where there are too few."""
     sizes = [column for column in ("gpus", "cpus", "time_limit_s") if trace.has("jobs", (column,))]
     jobs = trace.scan("jobs").select(*_COLUMNS, *sizes)
-    latest = jobs.sort("submit_s", nulls_last=False, maintain_order=True).tail(_MOST).collect()
+    submitted = pl.col("submit_s")
+    since = jobs.select(submitted.top_k(_MOST).min()).collect().item()  # all are not to be sorted
+    late = jobs.filter(submitted >= since).collect()  # and those of the same second
+    latest = late.sort(submitted, maintain_order=True).tail(_MOST)
     try:
         return predict_runtimes(latest, cluster=None if latest["user"].has_nulls() else "user")
     except DataError:

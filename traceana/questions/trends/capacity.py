@@ -363,7 +363,7 @@ def trends_of(trace: Trace, /) -> TrendsFound:
     """Compute trends, outages and changes of level of a trace."""
     jobs, options, outcomes = trace.frame("jobs"), _clock(trace), _outcomes(trace)
     capacity = _capacity(trace)
-    gaps = idle_gaps(jobs, **options)
+    gaps = trace.once(_gaps_of)
     lost = gaps.filter(pl.col("pvalue") < ALPHA)
     return TrendsFound(
         trace.once(_by_period),

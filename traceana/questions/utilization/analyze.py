@@ -313,8 +313,12 @@ _LEAST_REQUEST: Final = 1e-9
 """Hours; no ratio to a smaller request is a number that means anything."""
 
 
-def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
-    """Compare use with requests of ended jobs, overall (key "") and by queue and GPU type."""
+def requested_used(trace: Trace, /) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    """Compare use with requests of ended jobs, overall (key "") and by queue and GPU type.
+
+    Also return the distribution function of use over request, by resource. Intervals are those of
+    a sample of jobs: all jobs have none.
+    """
     hours = _hours(trace)
     sample = trace.once(sample_jobs)
     drawn = sample.fraction if sample else 1.0
@@ -329,13 +333,8 @@ def requested_used(trace: Trace, /) -> dict[str, pl.DataFrame]:
                 _compare(hours.filter(pl.col(name) == group), {name: group}, drawn)
                 for group in groups
             )
-    return comparisons
-
-
-def requested_curves(trace: Trace, /) -> pl.DataFrame:
-    """Return the distribution function of use over request, by resource."""
-    ratios = _hours(trace).select("resource", value="ratio").drop_nulls()
-    return empirical_distribution(ratios, "value", by="resource")
+    ratios = hours.select("resource", value="ratio").drop_nulls()
+    return comparisons, empirical_distribution(ratios, "value", by="resource")
 
 
 def _hours(trace: Trace) -> pl.DataFrame:
@@ -379,7 +378,7 @@ def _compare(hours: pl.DataFrame, group: dict[str, str], drawn: float) -> pl.Dat
     for (name,), of_resource in hours.group_by("resource", maintain_order=True):
         table = of_resource.drop_nulls("ratio")
         codes = table["unit"].to_numpy() if "unit" in table.columns else None
-        low, high = woodruff_interval(table["ratio"].to_numpy(), codes)
+        low, high = woodruff_interval(table["ratio"] if drawn < 1 else (), codes)
         total = float(table["requested"].sum())
         unused = float((table["requested"] - table["used"]).clip(0).sum())
         p25, median, p75 = (table["ratio"].quantile(q, "linear") for q in (0.25, 0.5, 0.75))

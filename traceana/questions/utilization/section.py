@@ -8,7 +8,6 @@ from typing import Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import MOST_GROUPS, sample_note, task_title
-from traceana.cohorts.tasks import sample_jobs
 from traceana.page.blocks import (
     Block,
     Content,
@@ -29,7 +28,6 @@ from traceana.questions.utilization.analyze import (
     REQUESTED_NEEDS,
     UtilizationTables,
     analyze_utilization,
-    requested_curves,
     requested_used,
 )
 from traceana.questions.utilization.gpu_samples import (
@@ -258,27 +256,21 @@ SECTION = Section(
 )
 
 
-_LIMITS = ("ci_low", "ci_high")
-
-
 def build_requested(traces: Sequence[Trace]) -> Content:
     """Show what the jobs of each trace used of their requests."""
     headlines, findings, whole = list[str](), list[str](), dict[str, pl.DataFrame]()
     drawings, blocks = list[Drawing](), list[Block]()
     for trace in distinct_traces(traces):
-        title, comparisons = task_title(trace), trace.once(requested_used)
+        title, (comparisons, curves) = task_title(trace), trace.once(requested_used)
         if not comparisons[""]["n"].sum():
             continue
-        if trace.once(sample_jobs) is None:  # all jobs: no sampling error
-            none = [pl.lit(None, pl.Float64).alias(name) for name in _LIMITS]
-            comparisons = {name: rows.with_columns(none) for name, rows in comparisons.items()}
         whole[title] = comparisons[""]
         headline, each = _requested_findings(whole[title], title)
         headlines.append(headline)
         findings += each
         note = sample_note(trace).strip()
         blocks += [Text(note)] if note else []
-        about, curves = "Use over request of jobs", trace.once(requested_curves)
+        about = "Use over request of jobs"
         key = f"requested-used-jobs-{trace.id}"
         labels = {"title": title, "x_label": "Used over requested", "heading": about}
         drawings.append(drawing("empirical-distribution", curves, trace, key, about, **labels))

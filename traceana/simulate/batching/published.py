@@ -21,7 +21,7 @@ OVERHEADS: Final = (0.0, 0.1, 0.2)
 
 
 def implied_throughput_ratio(
-    gain: float, /, *, fast: int = 1, slow: int = 1, overhead_share: float = 0.0
+    gain: float, /, *, fast: int = 1, slow: int = 1, overhead_fraction: float = 0.0
 ) -> float | None:
     r"""Compute the throughput ratio of workers that a speedup implies.
 
@@ -39,7 +39,7 @@ def implied_throughput_ratio(
         Time of uniform batches over time of the best ones, 1 or more.
     fast, slow
         Numbers of fast workers and slow workers.
-    overhead_share
+    overhead_fraction
         Fraction of the uniform step that no batch size changes, in [0, 1).
 
     Returns
@@ -52,19 +52,19 @@ def implied_throughput_ratio(
     >>> import traceana
     >>> traceana.implied_throughput_ratio(1.5)
     2.0
-    >>> round(traceana.implied_throughput_ratio(1.5, overhead_share=0.1), 2)
+    >>> round(traceana.implied_throughput_ratio(1.5, overhead_fraction=0.1), 2)
     2.18
     """
-    numbers = all(map(is_number, (gain, fast, slow, overhead_share)))
-    if not numbers or gain < 1 or min(fast, slow) < 1 or not 0 <= overhead_share < 1:
+    numbers = all(map(is_number, (gain, fast, slow, overhead_fraction)))
+    if not numbers or gain < 1 or min(fast, slow) < 1 or not 0 <= overhead_fraction < 1:
         raise DataError(
             "a gain is 1 or more, there is a worker or more of each kind, and the overhead's share "
-            f"is in [0, 1); found {gain!r}, {fast!r}, {slow!r}, {overhead_share!r}"
+            f"is in [0, 1); found {gain!r}, {fast!r}, {slow!r}, {overhead_fraction!r}"
         )
-    left = 1 / gain - overhead_share
+    left = 1 / gain - overhead_fraction
     if left <= 0:
         return None
-    return ((fast + slow) * (1 - overhead_share) / left - slow) / fast
+    return ((fast + slow) * (1 - overhead_fraction) / left - slow) / fast
 
 
 def largest_gain(ratio: float, /, *, fast: int = 1, slow: int = 1) -> float:
@@ -100,7 +100,7 @@ def published_gains() -> pl.DataFrame:
         slowest = min(throughputs)
         others = [each for each in throughputs if each != slowest]
         crew = {"fast": len(others), "slow": len(throughputs) - len(others)}
-        implied = [implied_throughput_ratio(gain, **crew, overhead_share=o) for o in OVERHEADS]
+        implied = [implied_throughput_ratio(gain, **crew, overhead_fraction=o) for o in OVERHEADS]
         differ = sum(others) / len(others) / slowest
         most = largest_gain(differ, **crew)
         plausible = gain <= most
@@ -125,7 +125,7 @@ def compare_clusters(
     clusters: Mapping[str, Sequence[float]] | None = None,
     /,
     *,
-    overhead_share: float = 0.0,
+    overhead_fraction: float = 0.0,
     steps: int = 200,
 ) -> pl.DataFrame:
     """Compare batch size controllers on clusters of equal total throughput.
@@ -141,7 +141,7 @@ def compare_clusters(
         Throughputs of the workers by the name of the cluster, in any unit, such as cores or TFLOPS.
         None: the clusters of the paper with cores or half-precision FLOPS, and their published
         factors.
-    overhead_share
+    overhead_fraction
         Overhead of an iteration as a fraction of the step of the homogeneous cluster, in [0, 1).
     steps
         Number of steps.
@@ -160,11 +160,11 @@ def compare_clusters(
     2.0
     """
     chosen = PUBLISHED["clusters"] if clusters is None else clusters
-    if not (is_number(overhead_share) and 0 <= overhead_share < 1):
-        raise DataError(f"overhead_share must be in [0, 1); it is {overhead_share!r}")
+    if not (is_number(overhead_fraction) and 0 <= overhead_fraction < 1):
+        raise DataError(f"overhead_fraction must be in [0, 1); it is {overhead_fraction!r}")
     rows: list[dict[str, Any]] = []
     for name, speeds in read_throughputs(chosen, "cluster", "throughputs").items():
-        systems = _systems(speeds, overhead_share, steps)
+        systems = _systems(speeds, overhead_fraction, steps)
         rows += [{"cluster": name, **row} for row in systems]
         uniform = systems[1]["relative_time"]
         for gain in PUBLISHED["gains"].values() if clusters is None else ():
@@ -178,12 +178,14 @@ def compare_clusters(
     return declared(pl.DataFrame(rows, schema=schema_of(ClusterComparison)), ClusterComparison)
 
 
-def _systems(throughputs: list[float], overhead_share: float, steps: int) -> list[dict[str, Any]]:
+def _systems(
+    throughputs: list[float], overhead_fraction: float, steps: int
+) -> list[dict[str, Any]]:
     count, total = len(throughputs), sum(throughputs)
     # a step of equal workers and equal batches takes 1 s, overhead included
-    scale = _BATCH * count / (1 - overhead_share) / total
-    equal = Workers(overhead_share, [total / count * scale] * count)
-    unlike = Workers(overhead_share, [each * scale for each in throughputs])
+    scale = _BATCH * count / (1 - overhead_fraction) / total
+    equal = Workers(overhead_fraction, [total / count * scale] * count)
+    unlike = Workers(overhead_fraction, [each * scale for each in throughputs])
     systems: tuple[tuple[str, str, Workers, str | Static], ...] = (
         ("homogeneous", "uniform", equal, "uniform"),
         ("heterogeneous", "uniform", unlike, "uniform"),
