@@ -15,6 +15,8 @@ def test_it_says_what_it_wrote_and_what_comes_next(tmp_path: Path) -> None:
     assert f"{rows:,}" in line
     assert done.stdout.splitlines()[-1] == f"next: traceana ingest '{to}'"
     assert [path.name for path in to.iterdir()] == ["zeus-2023"]
+    ingested = run_command("ingest", str(to), "--store", str(tmp_path / "store"))
+    assert "not recognized" not in ingested.stdout
 
 
 def test_users_mistake_is_one_line_and_status_2(tmp_path: Path) -> None:

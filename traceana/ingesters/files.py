@@ -409,7 +409,11 @@ def _list_one(
     is_archive = bare.endswith((".tar", ".tgz", ".zip"))
     if bare.endswith(".header") and not named:
         listing.headers[paths[0].parent, bare.removesuffix(".header")] = paths[0]
-    elif not named and (bare.startswith(".") or not (is_archive or bare.endswith(suffixes))):
+    elif not named and (
+        bare == "SYNTHETIC.json"  # what states that a sample is one
+        or bare.startswith(".")
+        or not (is_archive or bare.endswith(suffixes))
+    ):
         if not paths[0].name.startswith("SYNTHETIC"):
             listing.others.append(label_of(paths))
     elif is_archive:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import polars as pl
 
@@ -248,21 +248,15 @@ class BatchingReplay(Result):
     [('uniform', '0', 64.0), ('uniform', '1', 64.0), ('oracle', '0', 86.0), ('oracle', '1', 42.0)]
     """
 
-    tables: ClassVar = {
-        "jobs": ReplayJobs,
-        "episodes": ReplayEpisodes,
-        "workers": ReplayWorkers,
-        "steps": ReplaySteps,
-    }
     drawn_by: ClassVar[str] = "plot_batching_replay"
 
     def _drawn(self) -> pl.DataFrame:
         return self.steps
 
-    jobs: pl.DataFrame
-    steps: pl.DataFrame
-    workers: pl.DataFrame
-    episodes: pl.DataFrame
+    jobs: Annotated[pl.DataFrame, ReplayJobs]
+    steps: Annotated[pl.DataFrame, ReplaySteps]
+    workers: Annotated[pl.DataFrame, ReplayWorkers]
+    episodes: Annotated[pl.DataFrame, ReplayEpisodes]
     within: float
 
     def summary(self) -> str:

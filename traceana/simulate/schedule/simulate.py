@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
 import numpy as np
 import polars as pl
@@ -45,7 +45,7 @@ from traceana.simulate.schedule.tables import ScheduledJob, ScheduleGroups, Sche
 from traceana.simulate.schedule.timesharing import Gandiva, Themis, Tiresias
 from traceana.stats.arguments import is_number
 from traceana.store.frames import column_names
-from traceana.tables.declare import ResultTable, declared, schema_of
+from traceana.tables.declare import declared, schema_of
 from traceana.tables.result import Result
 
 POLICIES: Final[dict[str, Callable[[], SchedulingPolicy]]] = {
@@ -137,14 +137,9 @@ class ScheduleResult(Result):
     """
 
     policy: str
-    jobs: pl.DataFrame
-    groups: pl.DataFrame
-    steps: pl.DataFrame
-    tables: ClassVar[Mapping[str, type[ResultTable]]] = {
-        "jobs": ScheduledJob,
-        "groups": ScheduleGroups,
-        "steps": ScheduleSteps,
-    }
+    jobs: Annotated[pl.DataFrame, ScheduledJob]
+    groups: Annotated[pl.DataFrame, ScheduleGroups]
+    steps: Annotated[pl.DataFrame, ScheduleSteps]
     drawn_by: ClassVar[str] = "plot_deadlines_met"
 
     def _drawn(self) -> pl.DataFrame:
