@@ -383,3 +383,10 @@ def test_another_package_adds_a_reader(
     monkeypatch.undo()
     readers.cache_clear()
     sys.modules.pop("tilde_plugin")
+
+
+def test_of_a_long_label_the_beginning_is_the_title(tmp_path: Path) -> None:
+    header = f"; Computer: {'N' * 10**6}\n; Installation: here\n"
+    (tmp_path / "mine.swf").write_text(header + "1 0 10 100 4 -1 -1 4 3600 -1 1 1 1 1 1 -1 -1 -1\n")
+    ingest(tmp_path / "mine.swf", store=tmp_path / "store")
+    assert Store(tmp_path / "store").manifest("mine").title == "N" * 200 + ", here"

@@ -339,6 +339,7 @@ def test_a_wrong_mapping_is_one_line(tmp_path: Path, mapping: str, message: str)
         (JOBS + 'gpus = "gpu count"', r"did you mean the column 'gpu_count'\?\) nor an SQL"),
         ('[machines]\ngpus = "gpu_count"', "states no machine_id, which every row needs"),
         ('[trace]\nkeep = ["site"]' + JOBS, "keep names 'site', which no source has"),
+        (f'[trace]\ntitle = "{"x" * 1001}"' + JOBS, "title has 1,001 characters; at most 1,000"),
         ('[trace]\ntitel = "x"' + JOBS, r"no fact is called 'titel' \(did you mean title\?\)"),
         (JOBS + 'gpus = "LENGTH(gpu_count) + FOO(id)"', "nor an SQL expression"),
     ],

@@ -41,6 +41,7 @@ _NOT_STATED: Final = frozenset(
     {"trace", "source", "synthetic", "window", "mapping", "facts", "tables", "rows", "columns"}
 )
 """Members of a manifest that follow from its tables."""
+_LONGEST_TITLE: Final = 1_000
 _CLOCK: Final = ("submit_s", "start_s", "end_s")
 UNIX_S: Final = 631_152_000  # 1990
 """No trace's own clock is that far from its start."""
@@ -513,6 +514,10 @@ def _check_fields(stated: Facts[str, Any], kind: type, where: str, use: str = ""
             raise DataError(f"{where}: no fact is called {name!r}{hint}; {listed}")
         if value is not None or "None" not in types[name]:
             check_type(value, types[name].removesuffix(" | None"), f"{where}: {name}")
+        if name in ("title", "short_title") and len(value) > _LONGEST_TITLE:
+            raise DataError(
+                f"{where}: {name} has {len(value):,} characters; at most {_LONGEST_TITLE:,}"
+            )
 
 
 def _capacity(stated: Facts[str, Any], where: str) -> Capacity:

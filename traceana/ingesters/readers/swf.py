@@ -16,6 +16,7 @@ from traceana.ingesters.readers.reader import Parsed, Reader, Rows, line_blocks,
 _FIELDS: Final[list[str]] = own_table("formats")["swf"]["fields"].split()
 _COLUMNS: Final = (*_FIELDS, "unix_start")
 _PARTS: Final = ("2", "3", "4")  # states of parts of a job that was checkpointed or swapped out
+_LONGEST_LABEL: Final = 200
 _HEADER: Final = re.compile(r";\s*([A-Za-z]+):\s*(.*\S)")
 
 
@@ -24,7 +25,7 @@ def _header(file: CsvFile) -> dict[str, str]:
     labels: dict[str, str] = {}
     for line in takewhile(lambda text: not text.strip() or text[0] == ";", first_lines(file)):
         if matched := _HEADER.match(line):
-            labels.setdefault(matched[1], matched[2])
+            labels.setdefault(matched[1], matched[2][:_LONGEST_LABEL])
     return labels
 
 
