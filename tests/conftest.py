@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -108,6 +109,25 @@ def make_once(folder: Path, make: Callable[[Path], object]) -> Path:
             make(folder.with_name(f"{folder.name}-part"))
             folder.with_name(f"{folder.name}-part").rename(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def kept_store(real_data: Path, real_store: Store, shared_folder: Path) -> Store:
+    """The store of the kept reproduction and appendix: with two traces of `../published` more."""
+    from traceana.ingesters import ingest  # noqa: PLC0415  slow to import
+    from traceana.store import open_store  # noqa: PLC0415
+
+    published = real_data.parent / "published"
+    files = [published / "faults/fault_trace.json", published / "elasticflow/philly_103959.csv"]
+    if not all(file.is_file() for file in files):
+        pytest.skip(NO_FILES)
+
+    def make(folder: Path) -> None:
+        shutil.copytree(real_store.path, folder)
+        for file in files:
+            ingest(file, store=folder)
+
+    return open_store(make_once(shared_folder / "kept-store", make))
 
 
 @pytest.fixture(scope="session", autouse=True)

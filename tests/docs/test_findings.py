@@ -16,7 +16,7 @@ NAMES = sorted(path.stem.removesuffix("_findings") for path in DOCS.glob("script
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_appendix_has_what_each_script_measures(
-    real_store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+    kept_store: Store, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(DOCS / "scripts")
     try:
@@ -24,7 +24,7 @@ def test_the_appendix_has_what_each_script_measures(
         page = (DOCS / "explanation" / "measured.md").read_text(encoding="utf-8")
         _, rest = page.split(f"<!-- measured: {name} begin -->\n")
         measured, _ = rest.split(f"<!-- measured: {name} end -->")
-        assert measured.strip() == script.measure(real_store).strip()
+        assert measured.strip() == script.measure(kept_store).strip()
     finally:
         for module in ("findings", f"{name}_findings"):
             sys.modules.pop(module, None)

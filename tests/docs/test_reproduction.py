@@ -58,10 +58,10 @@ def test_the_figures_are_those_of_the_text_and_all_is_small() -> None:
 
 
 def test_the_real_files_give_the_claims_that_are_kept(
-    kept: list[dict[str, Any]], real_store: Store
+    kept: list[dict[str, Any]], kept_store: Store
 ) -> None:
     names = ("id", "published", "measured", "verdict", "reason")
-    table = check_claims(real_store).table
+    table = check_claims(kept_store).table
     assert [{name: claim[name] for name in names} for claim in kept] == table.select(
         names
     ).to_dicts()

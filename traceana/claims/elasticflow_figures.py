@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide
-from traceana.claims.itp_elasticflow import generated
+from traceana.claims.itp_elasticflow import APART, generated
 from traceana.errors import DataError
 from traceana.page.blocks import Drawing, drawing
 from traceana.questions.scheduling.what_if import deadlines_met
@@ -34,7 +34,6 @@ _PARTS: Final = ("edf", "edf_admission", "edf_elastic", "elasticflow")
 _BEST_EFFORT: Final = (10, 20, 30, 40, 50, 60, 70, 80, 90)
 _SAMPLED_S: Final = 2400
 _BERT_GPUS: Final = 16
-_APART: Final = 0.03
 _CLOSE: Final = 0.02
 
 
@@ -282,7 +281,7 @@ def _beside(fraction: pl.Series, claim: Claim) -> Judgement:
         raise DataError("no job of the cluster can be scheduled")
     met, printed = float(fraction.item()), float(claim.published)
     return decide(
-        holds=abs(met - printed) <= _APART,
+        holds=abs(met - printed) <= APART,
         measured=f"{met:.3f} (simulated)",
         evidence=pl.DataFrame({"printed": [printed], "simulated": [met]}),
     )

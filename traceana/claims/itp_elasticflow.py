@@ -13,13 +13,17 @@ from traceana.questions.scheduling.what_if import deadlines_met, rates_of_all
 from traceana.questions.workload.summary import workload_summary
 from traceana.simulate.schedule.capacity import find_capacity
 from traceana.simulate.schedule.simulate import read_schedule_jobs, simulate_schedule
-from traceana.store import Store, Trace
+from traceana.store import Capacity, Store, Trace
 
 _ITP: Final = ("microsoft-itp-2021", "jobs")
 _JOBS: Final = ("elasticflow-2023", "jobs")
 _PLANS: Final = ("elasticflow-2023", "training_plans")
 _TESTBED: Final = "195job"
+_TESTBED_JOBS: Final = 195
 _ALPHA: Final = 0.05
+APART: Final = 0.03
+"""By how much a simulated fraction may differ from the printed one."""
+_HALF: Final = 0.0005
 _LEFT: Final = pl.col("deadline_s") - pl.col("submit_s")
 # deadlines are cut to whole seconds, so that up to one more may have been left
 _OUTSIDE: Final = (0.5 * pl.col("runtime_s") >= _LEFT + 1) | (1.5 * pl.col("runtime_s") <= _LEFT)
@@ -198,10 +202,15 @@ def _testbed(trace: Trace) -> pl.DataFrame:
     return listed.join(jobs, on="job_id").collect()
 
 
-def _met_on_testbed(trace: Trace, policy: str, gpus: int) -> float:
+def _met_on_testbed(trace: Trace, policy: str) -> float:
     """Simulate the fraction of deadlines that a policy meets on the testbed."""
-    jobs, profiles = _testbed(trace), trace.once(rates_of_all)
-    groups = simulate_schedule(jobs, policy=policy, profiles=profiles, gpus=gpus, group=None).groups
+    groups = simulate_schedule(
+        _testbed(trace),
+        policy=policy,
+        profiles=trace.once(rates_of_all),
+        capacity={"all": Capacity(nodes=16, gpus_per_node=8, slot_s=240.0)},
+        group=None,
+    ).groups
     if groups.is_empty():
         raise DataError("no job of the testbed can be scheduled")
     return float(groups["fraction_met"].item())
@@ -209,26 +218,37 @@ def _met_on_testbed(trace: Trace, policy: str, gpus: int) -> float:
 
 def testbed_ratio(store: Store, claim: Claim) -> Judgement:
     """Simulate the testbed's jobs, and compare the deadlines met with those of a rival."""
-    trace, gpus = store.trace(_PLANS[0]), claim.values["gpus"]
-    met = {
-        policy: trace.once(_met_on_testbed, policy, gpus)
-        for policy in ("elasticflow", claim.values["policy"])
-    }
-    ratio = met["elasticflow"] / met[claim.values["policy"]]
+    trace, policies = store.trace(_PLANS[0]), ("elasticflow", claim.values["policy"])
+    ours, other = (trace.once(_met_on_testbed, policy) for policy in policies)
+    if other <= APART:
+        raise DataError(f"{policies[1]} meets too few deadlines for a ratio")
+    printed = [number / _TESTBED_JOBS for number in claim.values["jobs"]]
+    low, high = (ours - APART) / (other + APART), (ours + APART) / (other - APART)
     return decide(
-        holds=agrees(ratio, claim.published),
-        measured=f"{ratio:.2f} (simulated)",
-        evidence=pl.DataFrame({"policy": list(met), "fraction_met": list(met.values())}),
+        holds=low <= float(claim.published) <= high,
+        measured=f"{ours / other:.2f} (simulated), {low:.2f} to {high:.2f} with the tolerance",
+        note="Simulated on 16 nodes of 8 GPUs with slots of 240 s; the printed ratio was measured "
+        "on machines. The five printed ratios fit whole jobs of 195 in one way alone: ElasticFlow "
+        "130, EDF 17, Gandiva 41, Tiresias 89, Themis 76 and Chronus 80."
+        + (claim.note and f" {claim.note}"),
+        evidence=pl.DataFrame(
+            {"policy": policies, "fraction_printed": printed, "fraction_met": [ours, other]}
+        ),
     )
 
 
 def mean_ratio(_store: Store, claim: Claim) -> Judgement:
-    """Average the ratios of the printed fractions over the ten traces."""
+    """Average the ratios of the printed fractions over the ten traces, and as rounding allows."""
     rows = pl.DataFrame({name: claim.values[name] for name in ("elasticflow", "other")})
-    rows = rows.with_columns(ratio=pl.col("elasticflow") / pl.col("other"))
-    mean = float(rows["ratio"].to_numpy().mean())
-    measured = round_as(mean, claim.published)
-    return decide(holds=agrees(mean, claim.published), measured=measured, evidence=rows)
+    ours, other = pl.col("elasticflow"), pl.col("other")
+    ends = rows.select((ours - _HALF) / (other + _HALF), high=(ours + _HALF) / (other - _HALF))
+    (low, high), mean = ends.mean().row(0), rows.select((ours / other).mean()).item()
+    return decide(
+        holds=agrees(mean, claim.published) or low <= float(claim.published) <= high,
+        measured=f"{round_as(mean, claim.published)} ({low:.2f} to {high:.2f} as the rounding of "
+        "the printed fractions allows)",
+        evidence=rows.with_columns(ratio=ours / other),
+    )
 
 
 FRAMES: Final = {

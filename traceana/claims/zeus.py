@@ -319,7 +319,6 @@ FRAMES: Final = {
     "savings": (savings,),
     "seeds": (recurring_seeds, _GPU, _SEEDS),
     "speech": (_speech,),
-    "sweep": (recurring_sweep,),
     "variants": (policy_variants, _GPU),
     "weights": (weights_of_energy, _GPU, _SPEECH),
 }

@@ -269,8 +269,12 @@ def _clusters() -> list[Drawing]:
             None,
             f"clusters-{figure}",
             f"{_CLUSTERS} ({figure.replace('-', ' ')})",
+            subject=subject,
         )
-        for figure, names in (("figure-1", "11/4/24"), ("figure-7", "P100|P4"))
+        for figure, names, subject in (
+            ("figure-1", "11/4/24", "Workers with 11, 4 and 24 cores"),
+            ("figure-7", "P100|P4", "Workers with GPUs"),
+        )
     ]
 
 
@@ -335,7 +339,8 @@ def _levels(synthetic: str) -> list[Block]:
         "Speedup by heterogeneity of three workers with 39 cores in all, with an overhead of "
         f"{_OVERHEAD_S:g} s and noise of CoV {_CV:g}"
     )
-    picture = drawing("batching-speedup", shown, None, "batching-levels", about)
+    subject = "Three workers with 39 cores in all"
+    picture = drawing("batching-speedup", shown, None, "batching-levels", about, subject=subject)
     setting = ["level", "overhead_s", "noise_cv", "mean_over_min"]
     wide = summary.pivot("controller", index=setting, values="speedup")
     names = {name: _NAMES[name] for name in wide.columns if name in _NAMES and name != "uniform"}

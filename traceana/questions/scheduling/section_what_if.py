@@ -104,9 +104,9 @@ def _trace(trace: Trace) -> Content:
         if met["fraction_met"].count():
             key = picture_key("deadlines-met", trace)
             about = "Deadlines met by policy and cluster"
-            lead.append(
-                Gallery((drawing("deadlines-met", met, trace=trace, key=key, about=about),))
-            )
+            subject = trace.label
+            picture = drawing("deadlines-met", met, trace, key, about, subject=subject)
+            lead.append(Gallery((picture,)))
             caption = "Deadlines met by policy"
             blocks += [
                 Text(_DEADLINES),
@@ -269,7 +269,7 @@ def build_placement(traces: Sequence[Trace]) -> Content:
         for quantity, what in (("allocated", "Allocated GPUs"), ("fragment", "Fragment")):
             figure, about = f"placement-{quantity}", f"{what} as jobs arrive, by placement policy"
             key, shown = picture_key(figure, trace), runs.filter(ties="name")
-            pictures.append(drawing(figure, shown, trace, key, about))
+            pictures.append(drawing(figure, shown, trace, key, about, subject=trace.label))
         caption = "GPUs allocated and fragments by policy and GPUs requested"
         rows = summary.filter(pl.col("arrived").is_in(_SHOWN))
         table = result_table(rows, PlacementSummary, caption=caption, folded=True)
