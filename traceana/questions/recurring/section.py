@@ -245,7 +245,10 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
                 about = f"{what.capitalize()} saved by {by}, exploration included"
                 if rows[f"{what}_saved"].count():
                     key = picture_key(f"groups-{what}", trace)
-                    pictures.append(drawing("energy-saved", rows, trace, key, about))
+                    subject = f"{plural(rows.height, 'data set')} on {gpu.upper()}"
+                    pictures.append(
+                        drawing("energy-saved", rows, trace, key, about, subject=subject)
+                    )
         pictures.append(_draw_ratios(trace, ratios, "histogram", "Histogram of runtime ratios"))
         look = {"what": "Runtime ratio", "unit": "1 is the mean"}
         for stage, fit in trace.once(analyze.ratio_fits, workloads, gpu).items():

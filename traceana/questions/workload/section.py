@@ -164,7 +164,7 @@ def build(traces: Sequence[Trace]) -> Content:
         *_shared(of_arrivals, "curve", "interarrivals", "Times between submissions"),
     )
     figure, requested, waits = "empirical-distribution", "GPUs requested per job", "Queueing delay"
-    sizes = {"key": "gpus-requested", "x_label": "GPUs"}
+    sizes = {"key": "gpu-requests", "x_label": "GPUs"}
     delays = {"key": "wait-distribution", "x_label": waits, "heading": waits, "durations": True}
     pictures = (
         *_hours(loads),
