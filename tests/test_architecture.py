@@ -303,7 +303,7 @@ def test_options_are_given_by_keyword() -> None:
 def test_groups_are_given_by_position_or_keyword() -> None:
     for name in vars(traceana)["__all__"]:
         function = getattr(traceana, name)
-        if inspect.isfunction(function) and not name.startswith("variance"):
+        if inspect.isfunction(function):
             by = inspect.signature(function).parameters.get("by")
             assert by is None or by.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD, name
 

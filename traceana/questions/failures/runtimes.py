@@ -254,10 +254,10 @@ def runtime_means(
 def variance_fraction(
     frame: IntoFrame,
     /,
+    by: Names = (),
     *,
     value: str,
     cluster: str,
-    by: Names = (),
     log: bool = False,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
