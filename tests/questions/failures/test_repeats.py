@@ -8,11 +8,13 @@ import numpy as np
 import polars as pl
 
 from traceana import open_store
+from traceana.cohorts.cohort import form_cohort
 from traceana.ingesters.ingestion import store_frames
 from traceana.page.blocks import Content
 from traceana.page.finding import Finding
 from traceana.questions.failures import section_repeats
 from traceana.questions.failures.repeats import fewest_tries, find_repeats
+from traceana.questions.failures.section_model import state_overall
 from traceana.store import Trace
 from traceana.tables.formatting import share
 
@@ -131,6 +133,9 @@ def test_a_name_with_most_failures_is_stated_with_their_reason() -> None:
     assert f"frames: {failed} jobs named expb failed ({n} ended as TIMEOUT), 5" in found
     part = share(failed / late.filter(status="failed").height)
     assert f": {part} of all failures" in found
+    overall = str(state_overall(form_cohort(stored(late))))
+    assert f"; {n} failed at a limit of their request, such as time or memory)" in overall
+    assert "limit" not in str(state_overall(form_cohort(stored(jobs))))
 
 
 def test_nothing_is_stated_of_failures_at_random() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import polars as pl
 
 from traceana.cohorts.cohort import COHORT_NEEDS, Cohort, outcome_cohort
+from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.page.blocks import Block, Content, Gallery, Table, Text, drawing, result_table
 from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
@@ -120,7 +121,8 @@ def state_overall(cohort: Cohort, /) -> str:
     limits = interval(row, fraction_range, shown=cohort.sampled)
     rate = (
         f"{share(row['rate'])} of the completed and failed {cohort.noun} failed "
-        f"({limits}{row['failures']:,} of {row['n']:,}{f'; {bias}' if bias else ''}). "
+        f"({limits}{row['failures']:,} of {row['n']:,}{f'; {bias}' if bias else ''}"
+        f"{_by_limits(cohort, row['failures'])}). "
         f"{excluded[0].upper()}{excluded[1:]}"
     )
     if not result.is_censored or result.incidence is None:
@@ -135,6 +137,15 @@ def state_overall(cohort: Cohort, /) -> str:
     limits = f"{interval(by, fraction_range)}n = {by['n']:,}"
     text = f"{heading} (cumulative incidence; {limits}). {rate}"
     return Finding(text, heading=heading, is_null=not by["fraction"])
+
+
+def _by_limits(cohort: Cohort, failures: int) -> str:
+    """State how many failures reached a limit of their request, as notebooks do on purpose."""
+    failed = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")
+    if failed.height != failures or "end_reason" not in failed.columns:  # others fail here, or more
+        return ""
+    n = int((with_end_class(failed)[END_CLASS] == "user limit").sum())
+    return f"; {n:,} failed at a limit of their request, such as time or memory" if n else ""
 
 
 def _largest(groups: pl.DataFrame, by: str) -> list[dict[str, Any]]:
