@@ -72,6 +72,15 @@ def test_nodes_of_another_cluster_are_not_free(tmp_path: Path) -> None:
     assert waiting.points["reason"].value_counts().rows() == [("few", POINTS)]
 
 
+def test_waits_of_seconds_are_not_stated(tmp_path: Path) -> None:
+    jobs = [job(20 + at, 20 + at + 1 / 120, 21 + at, 8, "n1") for at in range(20)]  # 30 s each
+    trace = stored(jobs, tmp_path / "seconds")
+    assert describe_waiting(trace) is None
+    assert not section_waiting.build([trace]).findings
+    short = [*jobs, job(50, 50.02, 60, 8, "n1")]  # 72 s of 60 h
+    assert not section_waiting.build([stored(short, tmp_path / "short")]).findings
+
+
 def test_an_earlier_job_that_waits_is_seen_and_so_is_who_overtakes_it(tmp_path: Path) -> None:
     # 8 GPUs wait for n1 from 21 to 30; 2 GPUs wait from 22 to 25 and start before
     jobs = [job(20, 20, 30, 2, "n1"), job(20, 20, 30, 2, "n2"), BUSY_B]

@@ -433,7 +433,9 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
         f"{three_digits(row['expected'])} expected)"
         for row in more.head(_NAMED).rows(named=True)
     ]
-    parts += [f"{more.height - _NAMED} others in the table"] if more.height > _NAMED else []
+    parts += (
+        [f"{plural(more.height - _NAMED, 'other')} in the table"] if more.height > _NAMED else []
+    )
     names = listed([*more["node"].head(_NAMED), *([] if more.height <= _NAMED else ["others"])])
     first, lost = more.row(0, named=True), float(more["lost_gpu_hours"].fill_null(0).sum())
     cost = f" This costs {count(lost)} GPU-hours beyond what is expected." if lost else ""

@@ -26,6 +26,8 @@ _AVOIDABLE: Final = ("spread", "other", "cpus")
 """Reasons that more GPUs are not needed for."""
 _LEAST: Final = 0.01
 """Fraction of the waits below which a reason is not stated."""
+_NEGLIGIBLE: Final = 0.001
+"""Hours of waits over those of all runtimes below which nothing is stated."""
 _MAJOR: Final = 0.3
 """The same of a heading."""
 _COSTLY: Final = 0.05
@@ -36,11 +38,10 @@ _HOLDING: Final = 0.2
 _NAMED: Final = 3
 """Fraction of a named user of the GPU-hours that are barred by jobs with many CPUs per GPU."""
 _DEFINITIONS: Final = (
-    f"Counted at {POINTS:,} points of the waits, equally spaced: two standard errors are at most 3 "
-    "percentage points. Mostly: 80 % of it. Free GPUs (CPUs) of a node are the most in use at a "
-    "time minus those in use. A drained node counts as free. The log cannot tell why the first job "
-    "of a queue waits "
-    "while nodes are free: a limit, a reservation or a dependency."
+    f"Waits of a minute or more at {POINTS:,} equally spaced points: two standard errors are at "
+    "most 3 percentage points. Mostly: 80 % of it. Free GPUs (CPUs) of a node are the most in use "
+    "at a time minus those in use. A drained node counts as free. The log cannot tell why the "
+    "first job of a queue waits while nodes are free: a limit, a reservation or a dependency."
 )
 
 
@@ -49,7 +50,7 @@ def build(traces: Sequence[Trace]) -> Content:
     findings = []
     for trace in distinct_traces(traces):
         waiting = trace.once(describe_waiting)
-        if waiting is not None:
+        if waiting is not None and waiting.hours >= _NEGLIGIBLE * waiting.run_hours:
             findings.append(_finding(waiting).of(trace.label))
     return Content(tuple(findings), (Text(_DEFINITIONS),)) if findings else Content()
 

@@ -18,6 +18,8 @@ POINTS: Final = 1000
 _KIND: Final = ("cluster", "queue", "gpu_type")
 _USED: Final = ("submit_s", "start_s", "end_s", "gpus", "cpus", "user", *_KIND)
 _EPSILON: Final = 1e-6
+MINUTE_S: Final = 60.0
+"""Shortest wait that counts: shorter ones are the time that a scheduler needs."""
 
 
 class Waiting(NamedTuple):
@@ -59,7 +61,7 @@ def describe_waiting(trace: Trace, /) -> Waiting | None:
     if rows is None or name is None or not seen["gpus"].sum():
         return None
     waits = rows.with_columns(wait=pl.col("start_s") - pl.col("submit_s")).filter(
-        pl.col("wait") > 0, pl.col(name).is_not_null()
+        pl.col("wait") >= MINUTE_S, pl.col(name).is_not_null()
     )
     if waits.is_empty():
         return None
