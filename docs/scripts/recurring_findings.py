@@ -60,7 +60,7 @@ def published(runs: pl.DataFrame, power: pl.DataFrame, sweep: pl.DataFrame) -> s
 
     rows = []
     for eta in (0.5, 1.0):
-        v100 = sweep_recurring(runs, power, gpus=["v100"], eta=eta) if eta != 0.5 else sweep
+        v100 = sweep_recurring(runs, power, gpu_types=["v100"], eta=eta) if eta != 0.5 else sweep
         v100 = v100.filter(gpu="v100")
         seeds = [of(v100.filter(seed=seed)) for seed in v100["seed"].unique().sort()]
         least, most = zip(*seeds, strict=True)

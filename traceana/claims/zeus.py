@@ -206,7 +206,7 @@ def _policies(trace: Trace) -> pl.DataFrame:
     zeus = every.filter(pl.col("gpu") == _GPU, pl.col("seed").is_in(seeds)).select(names)
     tables, defaults_of_job = training_tables(trace), trace.once(defaults)
     grid = simulate.sweep_recurring(
-        *tables, gpus=_GPU, seeds=seeds, policy="grid", defaults=defaults_of_job
+        *tables, gpu_types=_GPU, seeds=seeds, policy="grid", defaults=defaults_of_job
     ).select(names)
     both = zeus.join(grid, on=("dataset", "seed"), suffix="_grid")
     return both.drop_nulls().sort("dataset", "seed")

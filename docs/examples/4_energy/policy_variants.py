@@ -15,7 +15,7 @@ runs = store.scan("zeus-2023", "training_runs")
 profiles = store.scan("zeus-2023", "power_profiles")
 energy = {
     beta: traceana.sweep_recurring(
-        runs, profiles, gpus="v100", datasets="cifar100", seeds=range(3), beta=beta
+        runs, profiles, gpu_types="v100", datasets="cifar100", seeds=range(3), beta=beta
     )["energy_j"]
     for beta in (2, 3, 5)
 }

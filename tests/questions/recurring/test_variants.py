@@ -33,7 +33,7 @@ def test_variants_are_relative_to_the_whole_policy(tmp_path: Path) -> None:
     known = found.drop_nulls("energy")
     assert (known["energy_low"] <= known["energy"] * 1.05).all()
     both = [
-        traceana.sweep_recurring(runs, power, gpus="v100", seeds=range(5), beta=beta)
+        traceana.sweep_recurring(runs, power, gpu_types="v100", seeds=range(5), beta=beta)
         .group_by("dataset")
         .agg(pl.col("energy_j").mean())
         .sort("dataset")["energy_j"]

@@ -58,7 +58,7 @@ def test_what_cannot_be_simulated_is_null_and_said() -> None:
 
 def test_names_that_are_not_there() -> None:
     with pytest.raises(DataError, match="gpu: 'x' is unknown; there is g"):
-        sweep_recurring(RUNS, POWER, gpus=["x"])
+        sweep_recurring(RUNS, POWER, gpu_types=["x"])
     with pytest.raises(DataError, match="dataset: 'x' is unknown; there is cifar100"):
         sweep_recurring(RUNS, POWER, datasets=["x"])
     with pytest.raises(DataError, match="seeds must be 1 to 100,000"):
@@ -86,7 +86,9 @@ def test_a_sweep_that_passed_through_another_engine_is_summarized() -> None:
 
 def test_a_sweep_is_of_the_gpus_and_data_sets_named() -> None:
     power = pl.concat([POWER, POWER.with_columns(gpu=pl.lit("h"))])
-    sweep = sweep_recurring(NOISY, power, gpus="h", datasets="cifar100", seeds=[1], recurrences=2)
+    sweep = sweep_recurring(
+        NOISY, power, gpu_types="h", datasets="cifar100", seeds=[1], recurrences=2
+    )
     assert sweep["gpu"].to_list() == ["h"]
     assert sweep_recurring(NOISY, power, seeds=[1], recurrences=2)["gpu"].to_list() == ["g", "h"]
 

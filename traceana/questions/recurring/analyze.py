@@ -49,7 +49,7 @@ _PARTS: Final[dict[str, dict[str, Any]]] = {
 def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
     """Compare variants of the policy on a GPU (five seeds), and the policy on every GPU (ten)."""
     tables = read_tables(*training_tables(trace), defaults=trace.once(defaults))
-    jobs = read_jobs(tables, gpus=gpu)
+    jobs = read_jobs(tables, gpu_types=gpu)
 
     def sweep(policy: str = "zeus", beta: float = 2.0) -> pl.DataFrame:
         return sweep_jobs(jobs, POLICIES[policy], _SEEDS, beta=beta)

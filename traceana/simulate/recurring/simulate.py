@@ -138,7 +138,7 @@ def sweep_recurring(
     power_profiles: IntoFrame,
     /,
     *,
-    gpus: str | Sequence[str] | None = None,
+    gpu_types: str | Sequence[str] | None = None,
     datasets: str | Sequence[str] | None = None,
     seeds: Iterable[int] = range(10),
     eta: float = 0.5,
@@ -154,7 +154,7 @@ def sweep_recurring(
     ----------
     training_runs, power_profiles, eta, beta, recurrences, defaults, policy
         As in :func:`simulate_recurring`.
-    gpus, datasets
+    gpu_types, datasets
         One or several; None: all that were profiled.
     seeds
         Seeds, one replication each.
@@ -181,7 +181,7 @@ def sweep_recurring(
     check_knobs(eta=eta, beta=beta, recurrences=recurrences)
     _, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
-    jobs = read_jobs(tables, gpus=gpus, datasets=datasets)
+    jobs = read_jobs(tables, gpu_types=gpu_types, datasets=datasets)
     return sweep_jobs(
         jobs, maker, seeds, eta=eta, beta=beta, recurrences=recurrences, progress=progress
     )
@@ -195,12 +195,12 @@ def read_jobs(
     tables: TrainingTables,
     /,
     *,
-    gpus: str | Sequence[str] | None = None,
+    gpu_types: str | Sequence[str] | None = None,
     datasets: str | Sequence[str] | None = None,
 ) -> Jobs:
     """Return the profiled jobs, of all or of some GPUs and data sets."""
     jobs = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
-    for column, given in {"gpu": gpus, "dataset": datasets}.items():
+    for column, given in {"gpu": gpu_types, "dataset": datasets}.items():
         names = [given] if isinstance(given, str) else given
         if names is not None:
             for name in names:
