@@ -111,6 +111,9 @@ def _series(rows: pl.DataFrame, tries: int) -> pl.DataFrame:
     """
     keys = ["user", "job_name"]
     rows = rows.drop_nulls(["job_name", "submit_s"]).sort("submit_s", maintain_order=True)
+    of_late = fewest_tries(rows.height, soon=False)
+    # a window over a million users takes minutes, and most have too few failures for a series
+    rows = rows.filter(pl.col("own").sum().over(keys) >= min(tries, of_late))
     gap = pl.col("submit_s") - pl.col("end_s").shift().over(keys)
     later = pl.col("own").shift().over(keys) & (gap >= 0)
     places = {"soon": later & (gap <= AGAIN_S), "later": later & pl.col("own")}
@@ -119,7 +122,6 @@ def _series(rows: pl.DataFrame, tries: int) -> pl.DataFrame:
         for name, goes_on in places.items()
     )
     length = {name: pl.len().over(*keys, name) for name in places}
-    of_late = fewest_tries(rows.height, soon=False)
     return (
         rows.filter("own")
         .filter((length["soon"] >= tries) | (length["later"] >= of_late))
