@@ -133,7 +133,17 @@ class MappedWorkloads(ResultTable):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class WorkloadMapping(Result):
-    """Recurring groups with the training workload assigned to each."""
+    """Recurring groups with the training workload assigned to each.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> store = traceana.open_sample()
+    >>> runs, power = (store.scan("zeus-2023", t) for t in ("training_runs", "power_profiles"))
+    >>> jobs = store.scan("zeus-2023", "recurring_jobs")
+    >>> traceana.map_groups_to_workloads(jobs, runs, power, gpu="v100").groups["dataset"][1]
+    'movielens-1m'
+    """
 
     jobs: Annotated[pl.DataFrame, MappedJobs]
     """One row per job of a recurring group, sorted by start, as the table recurring_jobs."""

@@ -61,7 +61,16 @@ class JointCounts(ResultTable):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CorrelationResult(Result):
-    """Correlations of one family, as :func:`traceana.correlate` returns them."""
+    """Correlations of one family, as :func:`traceana.correlate` returns them.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8, 8], "runtime_s": [60, 50, 90, 200, 150]})
+    >>> result = traceana.correlate(jobs, "gpus", "runtime_s")
+    >>> result.n_tested, result.confidence
+    (1, 0.95)
+    """
 
     table: Annotated[pl.DataFrame, Correlations]
     """One row per correlation."""

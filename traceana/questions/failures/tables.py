@@ -207,7 +207,15 @@ class RuntimePairs(ResultTable):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RuntimeComparison(Result):
-    """Runtimes of groups compared, from :func:`traceana.compare_runtimes`."""
+    """Runtimes of groups compared, from :func:`traceana.compare_runtimes`.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
+    >>> traceana.compare_runtimes(jobs, "gpu").pairs["superiority"].item()
+    0.0
+    """
 
     test: Annotated[pl.DataFrame, RuntimeTest]
     """One row with the test of all groups."""
@@ -355,7 +363,16 @@ class ModelFit(ResultTable):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FailureModel(Result):
-    """Logistic regression of failure, from :func:`traceana.failure_model`."""
+    """Logistic regression of failure, from :func:`traceana.failure_model`.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> status = ["completed"] * 3 + ["failed"]
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8] * 10, "status": status * 9 + status[::-1]})
+    >>> traceana.failure_model(jobs, features="gpus").fit["failures"].item()
+    10
+    """
 
     odds_ratios: Annotated[pl.DataFrame, OddsRatios]
     """One row per numeric feature and per level of a categorical one."""

@@ -122,7 +122,16 @@ class _Curves(Result):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CumulativeIncidence(_Curves):
-    """Cumulative incidence of competing events, from :func:`traceana.cumulative_incidence`."""
+    """Cumulative incidence of competing events, from :func:`traceana.cumulative_incidence`.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 90, 600], "status": ["failed"] + ["completed"] * 2})
+    >>> result = traceana.cumulative_incidence(jobs)
+    >>> result.only("failed").incidence_at(80)["incidence"].round(3).item()
+    0.333
+    """
 
     curves: Annotated[pl.DataFrame, IncidenceSteps]
     """One row per group, event and time at which a row had the event."""
@@ -162,7 +171,15 @@ class CumulativeIncidence(_Curves):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SurvivalCurves(_Curves):
-    """Survival functions, from :func:`traceana.kaplan_meier`."""
+    """Survival functions, from :func:`traceana.kaplan_meier`.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 90, 600], "status": ["failed"] + ["completed"] * 2})
+    >>> traceana.kaplan_meier(jobs, quantiles=[0.5]).quantiles["time_s"].item()
+    90.0
+    """
 
     curves: Annotated[pl.DataFrame, SurvivalSteps]
     """One row per group and time at which a row ended."""

@@ -340,7 +340,19 @@ class AttributeGroups(ResultTable):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class AttributeResult(Result):
-    """What explains the slowness of jobs, as :func:`traceana.straggler_attributes` finds."""
+    """What explains the slowness of jobs, as :func:`traceana.straggler_attributes` finds.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> step = {"job_id": "a", "step": [0] * 6, "rank": range(6), "stage": [0, 0, 1, 1, 2, 2]}
+    >>> samples = pl.DataFrame(step | {"compute_s": [1.0, 1.0, 1.0, 1.0, 2.0, 2.0]})
+    >>> found = traceana.straggler_attributes(
+    ...     samples, attributes="stage", time="step", worker="rank", value="compute_s"
+    ... )
+    >>> found.attributes.filter("explains").select("attribute", "gain").rows()
+    [('stage', 0.5)]
+    """
 
     drawn_by = "plot_straggler_attributes"
 
