@@ -131,7 +131,9 @@ def recurring(
         printed = _one_job(chosen, settings | {"gpu": gpu, "dataset": dataset})
     else:
         numbers = range(1, (10 if seeds is None else seeds) + 1)
-        printed = _sweep(chosen, settings | {"gpus": gpu, "datasets": dataset, "seeds": numbers})
+        printed = _sweep(
+            chosen, settings | {"gpu_types": gpu, "datasets": dataset, "seeds": numbers}
+        )
     title, about, parts, written = printed
     write_frame(written.frame, out, written.table)
     print_result(title, about | {"policy": policy}, *parts, as_json=json)

@@ -524,7 +524,7 @@ def recurring_sweep(trace: Trace, /) -> pl.DataFrame:
 
 def recurring_seeds(trace: Trace, gpu: str, seeds: int, /) -> pl.DataFrame:
     """Return the sweep of the recurring jobs of one GPU over this number of seeds."""
-    return _of(trace, simulate.sweep_recurring, gpus=gpu, seeds=range(seeds))
+    return _of(trace, simulate.sweep_recurring, gpu_types=gpu, seeds=range(seeds))
 
 
 def recurring_policies(trace: Trace, gpu: str, dataset: str, /) -> list[RecurringResult]:
