@@ -15,6 +15,8 @@ from traceana.store.frames import collect
 
 POINTS: Final = 1000
 """Points in time at which free GPUs are counted: two standard errors of a fraction are 3 points."""
+_MOST_NODES: Final = 20_000
+"""Nodes up to which their state at all points fits in little memory."""
 _KIND: Final = ("cluster", "queue", "gpu_type")
 _USED: Final = ("submit_s", "start_s", "end_s", "gpus", "cpus", "user", *_KIND)
 _EPSILON: Final = 1e-6
@@ -55,10 +57,10 @@ def overtaking(trace: Trace, /) -> float | None:
 
 
 def describe_waiting(trace: Trace, /) -> Waiting | None:
-    """Count the free GPUs at equally spaced points of the waits; None where nodes are unknown."""
+    """Count the free GPUs at points of the waits; None where nodes are unknown or too many."""
     rows, seen = _jobs(trace), trace.once(nodes_seen)
     name = node_column(trace.manifest.tables["jobs"].columns)
-    if rows is None or name is None or not seen["gpus"].sum():
+    if rows is None or name is None or not (seen["gpus"].sum() and seen.height <= _MOST_NODES):
         return None
     waits = rows.with_columns(wait=pl.col("start_s") - pl.col("submit_s")).filter(
         pl.col("wait") >= MINUTE_S, pl.col(name).is_not_null()
