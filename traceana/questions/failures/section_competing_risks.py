@@ -211,15 +211,17 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         f"{compared}: {_without_nodes(cohort)}a difference of {difference:z.1f} percentage points "
         f"(95 % CI {low:z.1f} to {high:z.1f}){verdict}"
     )
+    explained = ""
     if equal:  # in the same sentence, which may be all that is read
-        same, heading = _of_equal_size(equal, 0.0 if low < 0 < high else difference)
-        finding, compared = finding + same, compared + heading
-    same, explained = of_equal_users(cohort, pair, more=difference > 0)
-    compared += explained * (low * high > 0)
-    same = same if low * high > 0 else ""
-    finding += f"{same}. {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."
+        same, explained = _of_equal_size(equal, 0.0 if low < 0 < high else difference)
+        finding += same
+    same, by_users = of_equal_users(cohort, pair, more=difference > 0)
+    if low * high > 0:
+        finding, explained = finding + same, explained or by_users
+    finding += f". {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."
     finding += _untimed(cohort)
-    return (Finding(finding, heading=compared, is_null=bool(explained) or low < 0 < high),)
+    is_null = bool(by_users) or low < 0 < high
+    return (Finding(finding, heading=compared + explained, is_null=is_null),)
 
 
 def _without_nodes(cohort: Cohort) -> str:

@@ -27,7 +27,8 @@ _NAMED: Final = 3
 _NEGLIGIBLE: Final = 0.05
 """Fraction of all failures, or hours, below which it is no main result."""
 _FEWEST, _PART, _TIMES = 20, 0.2, 2
-"""Failures of a name, their fraction of all, and ratio to the rate of others, that are stated."""
+"""Failures of a name (and jobs of other names), their fraction of all, and ratio of the rates, from
+which the name is stated."""
 _PLAIN: Final = re.compile("(?i)fail|err")
 """Reasons that state no more than the status does."""
 _COSTLY: Final = 0.1
@@ -104,8 +105,11 @@ def _name(repeats: Repeats) -> Iterator[Finding]:
     """State the name with the most failures, if it has many of all and fails more than others."""
     for row in repeats.names.head(1).rows(named=True):
         name, failed, ended = row["job_name"], row["failed"], row["ended"]
-        others = (repeats.failures - failed) / max(repeats.ended - ended, 1)
-        if failed < max(_FEWEST, _PART * repeats.failures) or failed / ended < _TIMES * others:
+        n_others = repeats.ended - ended
+        if min(failed, n_others) < _FEWEST or failed < _PART * repeats.failures:
+            return
+        others = (repeats.failures - failed) / n_others
+        if failed / ended < _TIMES * others:
             return
         heading = f"{failed:,} jobs named {name} failed"
         is_told = 2 * row["of_reason"] > failed and not _PLAIN.match(row["reason"])
