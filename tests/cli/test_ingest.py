@@ -177,7 +177,7 @@ def test_how_polars_works_is_set_where_the_user_has_not(files: Path, tmp_path: P
         cwd=tmp_path,
         env=environment,
     )
-    assert told.stdout.endswith("dirty_decay_ms:10000 7\n")
+    assert told.stdout.endswith("dirty_decay_ms:2000,muzzy_decay_ms:0 7\n")
 
 
 def test_a_mapping_of_ones_own(tmp_path: Path) -> None:

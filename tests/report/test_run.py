@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -188,6 +189,20 @@ def test_a_store_that_changes_while_it_is_read_is_one_line_and_nothing_is_kept(
 
 def test_there_are_no_more_workers_than_cores() -> None:
     assert 1 <= count_workers() <= 4
+
+
+def test_workers_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "POLARS_MAX_THREADS"
+    monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(report_run, "_count_cores", lambda: 6)
+    count = [sys.executable, "-c", "import polars; print(polars.thread_pool_size())"]
+    with report_run._shared_cores(2):
+        assert subprocess.check_output(count, text=True) == "3\n"
+    assert name not in os.environ
+    monkeypatch.setenv(name, "5")
+    with report_run._shared_cores(2):
+        assert os.environ[name] == "5"
+    assert os.environ[name] == "5"
 
 
 DIES = """

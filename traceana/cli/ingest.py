@@ -38,8 +38,7 @@ def ingest(
     json: bool = False,
 ) -> None:
     """Read files into a store and count every row kept or rejected."""
-    # freed memory is kept longer; more threads do not help where stages work at once
-    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:10000")
+    # more threads do not help where stages work at once
     if (os.cpu_count() or 1) < _STAGES:
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from traceana.ingesters import IngestError

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for
@@ -38,8 +38,26 @@ _opened: list[Context] = []
 
 def count_workers() -> int:
     """Return the number of processes that build sections: one per core, at most four."""
+    return min(_count_cores(), _MOST_WORKERS)
+
+
+def _count_cores() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores or 1, _MOST_WORKERS)
+    return cores or 1
+
+
+@contextmanager
+def _shared_cores(workers: int) -> Iterator[None]:
+    """Share the cores among processes that start meanwhile, unless the user has set threads."""
+    name = "POLARS_MAX_THREADS"
+    is_set = name in os.environ
+    if not is_set:
+        os.environ[name] = str(max(1, _count_cores() // workers))
+    try:
+        yield
+    finally:
+        if not is_set:
+            del os.environ[name]
 
 
 def build_sections(
@@ -102,10 +120,12 @@ def _share(
         initargs=(context,),
     )
     try:
-        built = {
-            pool.submit(_build_by_id, *(section.id for section in group)): group for group in groups
-        }
-        further = [pool.submit(_call, function) for function in beside]
+        with _shared_cores(workers):
+            built = {
+                pool.submit(_build_by_id, *(section.id for section in group)): group
+                for group in groups
+            }
+            further = [pool.submit(_call, function) for function in beside]
         for future in as_completed(built):
             for section, content in zip(built[future], future.result(), strict=True):
                 take(section, content)
