@@ -464,7 +464,7 @@ def _failing(consumers: Consumers, trace: Trace, name: str) -> Finding | None:
 
 
 def _by_size(trace: Trace, pair: tuple[str, str]) -> str:
-    """State the size with the largest excess, if the odds ratio of two GPU types differs by it."""
+    """State the size with the largest excess, if two GPU types fail alike at the other sizes."""
     rows = trace.once(outcome_cohort).rows
     if "gpus" not in rows.columns:
         return ""
@@ -478,11 +478,14 @@ def _by_size(trace: Trace, pair: tuple[str, str]) -> str:
     sizes = rows.group_by("gpus").agg(excess=excess).drop_nulls()
     size = sizes.sort("excess", "gpus", descending=[True, False])["gpus"][0]
     of_size, parts = pl.col("gpus") == size, []
-    for what, chosen in ((f"jobs of {size:g} GPUs", of_size), ("others", ~of_size)):
+    named = f"jobs of {size:g} GPU{'s' * (size != 1)}"
+    for what, chosen in ((named, of_size), ("others", ~of_size)):
         rates = [rows.filter(chosen, each).select(fails.mean()).item() for each in (first, second)]
         if None in rates:
             return ""
         parts.append(f"{what} {' and '.join(map(share, rates))}")
+    if rates[0] >= _HIGHER * rates[1]:  # others fail more often, too
+        return ""
     return f" It depends on the size: as counted, of {listed(parts)}."
 
 
