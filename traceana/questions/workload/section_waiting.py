@@ -25,7 +25,8 @@ _REASONS: Final = {
 _AVOIDABLE: Final = ("spread", "other", "cpus")
 """Reasons that more GPUs are not needed for."""
 _LEAST: Final = 0.01
-"""Fraction of the waits below which a reason is not stated."""
+"""Fraction of the waits below which a reason is not stated, and waits over runtimes below which
+none is a heading."""
 _NEGLIGIBLE: Final = 0.001
 """Hours of waits over those of all runtimes below which nothing is stated."""
 _MAJOR: Final = 0.3
@@ -56,31 +57,34 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _finding(waiting: Waiting) -> Finding:
-    points, texts = waiting.points, []
+    points = waiting.points
     counts = points["reason"].value_counts(sort=True)
     fractions = {reason: n / points.height for reason, n in counts.rows()}
-    for reason, fraction in fractions.items():
-        if fraction >= _LEAST:
-            texts.append(
-                f"In {share(fraction)} of this time {_REASONS[reason]}{_of(waiting, reason)}."
-            )
-    if fractions.get("cpus", 0.0) >= _LEAST:
+    first, avoidable = next(iter(fractions)), max(_AVOIDABLE, key=lambda r: fractions.get(r, 0.0))
+    part = fractions.get(avoidable, 0.0)
+    is_major = part >= _MAJOR and waiting.hours >= _LEAST * waiting.run_hours
+    stated = avoidable if is_major else first
+    heading = f"{share(fractions.pop(stated))} of the waits: {_REASONS[stated]}"
+    whole = f"GPU jobs waited {hours_text(waiting.hours)} h in all (n = {waiting.jobs:,})."
+    texts = [f"{heading}{_of(waiting, stated)}.", whole]
+    texts += [
+        f"In {share(fraction)} of this time {_REASONS[reason]}{_of(waiting, reason)}."
+        for reason, fraction in fractions.items()
+        if fraction >= _LEAST
+    ]
+    if counts.filter(pl.col("reason") == "cpus")["count"].sum() >= _LEAST * points.height:
         holders = waiting.holders.filter(pl.col("part") >= _HOLDING).head(_NAMED).rows()
-        users = listed([f"{user} ({share(part)})" for user, part in holders])
+        users = listed([f"{user} ({share(of_user)})" for user, of_user in holders])
         texts += [f"Jobs that hold many CPUs per GPU are mostly those of {users}."] if users else []
-    jobs = f"GPU jobs waited {hours_text(waiting.hours)} h in all (n = {waiting.jobs:,})"
-    reason = max(_AVOIDABLE, key=lambda name: fractions.get(name, 0.0))
-    part = fractions.get(reason, 0.0)
-    if part < _MAJOR:
-        return Finding(f"{jobs}. {' '.join(texts)}", n=waiting.jobs, is_description=True)
-    heading = f"{share(part)} of the waits: {_REASONS[reason]}"
+    is_costly = is_major and part * waiting.hours >= _COSTLY * waiting.run_hours
     return Finding(
-        f"{jobs}. {' '.join(texts)}",
-        effect=part,
+        " ".join(texts),
+        effect=part if is_major else None,
         n=waiting.jobs,
-        cost_jobs=part * waiting.jobs,
-        alert=heading if part * waiting.hours >= _COSTLY * waiting.run_hours else "",
+        cost_jobs=part * waiting.jobs * is_major,
+        alert=heading if is_costly else "",
         heading=heading,
+        is_description=not is_major,
     )
 
 
