@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
+from traceana.cli.options import readable_traces
 from traceana.cli.output import print_json, print_table, show_fraction, terminal
 from traceana.errors import DataError
 
@@ -38,12 +39,20 @@ def claims(
     """
     from traceana.claims import VERDICTS, check_claims
     from traceana.store import open_store
-    from traceana.tables.formatting import rounded
 
     if verdict is not None and verdict not in VERDICTS:
         raise DataError(f"verdict {verdict!r} is unknown; there is {', '.join(VERDICTS)}")
-    with show_fraction("claims") as progress:
-        results = check_claims(open_store(store), paper=paper, progress=progress)
+    with readable_traces(open_store(store)) as opened:
+        with show_fraction("claims") as progress:
+            results = check_claims(opened, paper=paper, progress=progress)
+        _print(results, paper, verdict, json=json)
+        if strict and results.counts["differs"]:
+            raise typer.Exit(1)
+
+
+def _print(results: ClaimResults, paper: str | None, verdict: str | None, *, json: bool) -> None:
+    from traceana.tables.formatting import rounded
+
     for name in results.altered:
         sys.stderr.write(f"traceana: note: {name} is not the published file (its sha256 differs)\n")
     if json:
@@ -55,8 +64,6 @@ def claims(
         _print_papers(results)
     else:
         _print_claims(results, verdict)
-    if strict and results.counts["differs"]:
-        raise typer.Exit(1)
 
 
 def _print_papers(results: ClaimResults) -> None:

@@ -73,18 +73,18 @@ def compare(
             traces,  # noqa: PLR1704  files have ids from here on
         ),
         options.limited_store(
-            source, since=since, until=until, where=where, window=window
+            open_store(source), since=since, until=until, where=where, window=window
         ) as place,
     ):
         if split is not None:
             [trace], of_parts = traces, Path(scratch)
-            changes = compare_two(open_store(place).trace(trace), split=split)
+            changes = compare_two(place.trace(trace), split=split)
             names = [f"{trace}-before", f"{trace}-after"]
-            select_jobs(trace, out=of_parts, store=place, until=split, name=names[0])
-            select_jobs(trace, out=of_parts, store=place, since=split, name=names[1])
+            select_jobs(trace, out=of_parts, store=place.path, until=split, name=names[0])
+            select_jobs(trace, out=of_parts, store=place.path, since=split, name=names[1])
             opened = [*map(open_store(of_parts).trace, names)]
         else:
-            opened = [*map(open_store(place).trace, traces)]
+            opened = [*map(place.trace, traces)]
             # traces without jobs have no changes
             with suppress(DataError) if fail_if is None else nullcontext():
                 changes = compare_two(*opened) if len(opened) == 2 else None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from traceana.cli.options import readable_traces
 from traceana.cli.output import print_table, show_steps
 from traceana.errors import DataError
 
@@ -46,22 +48,25 @@ def figures(
         _list_figures(paper)
         return
     from traceana.report.build import find_data_source
+    from traceana.store import Store
 
     chosen = {"trace": trace, "job": job, "gpu": gpu, "dataset": dataset}
     chosen |= {"feature": feature, "outcome": outcome, "method": method}
-    files = {"store": store, "out": out or "figures", "formats": formats, "dpi": dpi, "size": size}
+    files = {"out": out or "figures", "formats": formats, "dpi": dpi, "size": size}
     given = {name: value for name, value in chosen.items() if value is not None}
     wanted = _wanted(ids, paper, number)  # wrong ids are named before the store is read
     data_source = find_data_source(store)
     if data_source.is_sample:
         sys.stderr.write(f"traceana: note: {data_source.notice}\n")
-    with show_steps("figures") as on_step:
-        options = files | given | {"style": style, "on_step": on_step}
-        written = [*_write(wanted, options, paper)]
-    for line in dict.fromkeys(chain.from_iterable(files.absent for files in written)):
-        sys.stderr.write(f"traceana: note: {line}\n")
-    for path in dict.fromkeys(chain.from_iterable(files.paths for files in written)):
-        sys.stdout.write(f"{path}\n")
+    stored = nullcontext() if data_source.is_sample else readable_traces(Store(data_source.path))
+    with stored as opened:
+        with show_steps("figures") as on_step:
+            options = files | given | {"store": opened, "style": style, "on_step": on_step}
+            written = [*_write(wanted, options, paper)]
+        for line in dict.fromkeys(chain.from_iterable(files.absent for files in written)):
+            sys.stderr.write(f"traceana: note: {line}\n")
+        for path in dict.fromkeys(chain.from_iterable(files.paths for files in written)):
+            sys.stdout.write(f"{path}\n")
 
 
 def _wanted(

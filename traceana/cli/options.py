@@ -12,18 +12,19 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
 
 from traceana.cli.output import check_out
-from traceana.errors import DataError
+from traceana.errors import DataError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traceana.store import Manifest, Store, Trace
 
+Given = TypeVar("Given", "Store", "Store | None")
 
 TYPED: Final = "traceana.command"
 """Key under which a command's context has its words."""
@@ -68,14 +69,33 @@ def check_limits(since: str | None, until: str | None, window: tuple[str, str] |
 
 
 @contextmanager
+def readable_traces(store: Store, /) -> Iterator[Store]:
+    """Yield a store without traces that cannot be read; state these, and exit with 2 at the end."""
+    readable, faults = [], []
+    for name in store.traces():
+        try:
+            _ = store.trace(name).manifest
+        except StoreError as error:
+            faults.append(str(error))
+        else:
+            readable.append(name)
+    if faults and not readable:
+        raise StoreError(faults[0])
+    sys.stderr.writelines(f"traceana: left out: {fault}\n" for fault in faults)
+    yield replace(store, only=tuple(readable))
+    if faults:
+        raise typer.Exit(2)
+
+
+@contextmanager
 def limited_store(
-    store: Path | None,
+    store: Given,
     *,
     anonymize: bool = False,
     compare: list[str] | None = None,
     gpus: int | None = None,
     **limits: Any,  # noqa: ANN401  options of select_jobs()
-) -> Iterator[Path | None]:
+) -> Iterator[Given]:
     """Yield the store, or one made for this command: some jobs, without names, with more traces."""
     from traceana.exchange import anonymize as anonymize_trace
     from traceana.exchange import select_jobs
@@ -100,7 +120,7 @@ def limited_store(
         yield store
         return
     with TemporaryDirectory(prefix="traceana-") as scratch:
-        source = open_store(store)
+        source = store or open_store(None)
         if given and not source.traces(table="jobs"):
             named = " and ".join(f"--{name}" for name in given)
             raise DataError(f"{named}: a limit chooses jobs, and there is no table of jobs here")
@@ -108,7 +128,7 @@ def limited_store(
             target = Path(scratch) / str(number)
             step(source, target)
             source = open_store(target)
-        yield source.path
+        yield source
 
 
 def _change(

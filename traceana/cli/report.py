@@ -9,13 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from traceana.cli import options
 from traceana.cli.output import show_steps
 from traceana.errors import DataError, SourceError
+
+if TYPE_CHECKING:
+    from traceana.store import Store
 
 
 def report(
@@ -50,39 +53,36 @@ def report(
     check_sections(only or ())  # before the store is looked for
     options.check_limits(since, until, window)
     read = {"mapping": mapping, "reader": reader, "timezone": timezone}
+    of_files = bool(paths) and store is None
     results: list[str] = []
     failed: list[str] = []
     limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
-    with (
-        _open_store(paths, store, **read) as opened,
-        options.limited_store(
-            opened, **limits, anonymize=anonymize, compare=compare, gpus=gpus
-        ) as place,
-        show_steps("report") as on_step,
-    ):
-        page = build_report(
-            place,
-            out=out,
-            only=only or (),
-            formats=formats,
-            workers=count_workers(),
-            engine=engine,
-            master=master,
-            command=None if place == store else context.meta[options.TYPED],
-            on_step=on_step,
-            on_results=results.extend,
-            on_failure=failed.extend,
-        )
-    if opened != store:
-        sys.stderr.write(
-            f"traceana: note: kept: the report in {out}; deleted: the tables of the files (to keep "
-            "them: --store DIR)\n"
-        )
-    _print_results(results)
-    sys.stdout.write(f"{page}\n{page.absolute().as_uri()}\n")
-    if failed:
-        sys.stderr.write(f"traceana: not computed: {', '.join(failed)}; the page states why\n")
-        raise typer.Exit(1)
+    limits |= {"anonymize": anonymize, "compare": compare, "gpus": gpus}
+    with _open_store(paths, store, **read) as opened:
+        with options.limited_store(opened, **limits) as place, show_steps("report") as on_step:
+            page = build_report(
+                place,
+                out=out,
+                only=only or (),
+                formats=formats,
+                workers=count_workers(),
+                engine=engine,
+                master=master,
+                command=None if place is opened and not of_files else context.meta[options.TYPED],
+                on_step=on_step,
+                on_results=results.extend,
+                on_failure=failed.extend,
+            )
+        if of_files:
+            sys.stderr.write(
+                f"traceana: note: kept: the report in {out}; deleted: the tables of the files (to "
+                "keep them: --store DIR)\n"
+            )
+        _print_results(results)
+        sys.stdout.write(f"{page}\n{page.absolute().as_uri()}\n")
+        if failed:
+            sys.stderr.write(f"traceana: not computed: {', '.join(failed)}; the page states why\n")
+            raise typer.Exit(1)
 
 
 def summary(
@@ -103,15 +103,12 @@ def summary(
 
     options.check_limits(since, until, window)
     limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
-    with (
-        _open_store(paths, store, mapping=mapping, reader=reader, timezone=timezone) as opened,
-        options.limited_store(opened, **limits) as place,
-        show_steps("summary") as on_step,
-    ):
-        results = summarize(place, workers=count_workers(), on_step=on_step)
-    _print_results(results)
-    if not results:
-        sys.stdout.write("no result stands out; traceana report has all numbers\n")
+    with _open_store(paths, store, mapping=mapping, reader=reader, timezone=timezone) as opened:
+        with options.limited_store(opened, **limits) as place, show_steps("summary") as on_step:
+            results = summarize(place, workers=count_workers(), on_step=on_step)
+        _print_results(results)
+        if not results:
+            sys.stdout.write("no result stands out; traceana report has all numbers\n")
 
 
 def _print_results(results: list[str]) -> None:
@@ -128,23 +125,16 @@ def _open_store(
     paths: list[Path] | None,
     store: Path | None,
     **read: Any,  # noqa: ANN401  options of ingest()
-) -> Iterator[Path | None]:
+) -> Iterator[Store | None]:
     """Yield the store, or a temporary one of the files, whose results are not kept either."""
     from traceana.ingesters import ingest
     from traceana.report import find_data_source
+    from traceana.store import Store
     from traceana.store.cache import FOLDER
 
     if not paths and any(read.values()):
         raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
-    if not paths:
-        data_source = find_data_source(store)
-        if data_source.is_sample:
-            sys.stderr.write(f"traceana: note: {data_source.notice}\n")
-        yield store
-    elif store is not None:
-        ingest(paths, store=store, **read)
-        yield store
-    else:
+    if paths and store is None:
         with TemporaryDirectory(prefix="traceana-") as scratch:
             place = Path(scratch) / "store"
             ledger = ingest(paths, store=place, **read)
@@ -155,8 +145,18 @@ def _open_store(
             earlier = os.environ.get(FOLDER)
             os.environ[FOLDER] = str(Path(scratch) / "cache")
             try:
-                yield place
+                yield Store(place)
             finally:
                 os.environ.pop(FOLDER)
                 if earlier is not None:
                     os.environ[FOLDER] = earlier
+        return
+    if paths:
+        ingest(paths, store=store, **read)
+    data_source = find_data_source(store)
+    if data_source.is_sample:
+        sys.stderr.write(f"traceana: note: {data_source.notice}\n")
+        yield None
+        return
+    with options.readable_traces(Store(data_source.path)) as readable:
+        yield readable

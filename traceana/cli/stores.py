@@ -5,31 +5,39 @@ from __future__ import annotations
 import logging
 import shlex
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from traceana.cli.options import readable_traces
 from traceana.cli.output import print_cells, print_json, print_rows, terminal
-from traceana.errors import DataError, StoreError
+from traceana.errors import DataError
+
+if TYPE_CHECKING:
+    from traceana.store import Store
 
 _LICENSE = 18  # characters
 
 
 def traces(store: Path | None = None, json: bool = False) -> None:
     """List the public traces: tables, rows, size, license."""
+    from traceana.store import Store, store_path
+
+    with readable_traces(Store(store_path(store))) as opened:
+        _list_traces(opened, json=json)
+
+
+def _list_traces(store: Store, *, json: bool) -> None:
     from rich.filesize import decimal
 
     from traceana.catalog import get_trace, list_traces
-    from traceana.store import open_store
 
-    listed = list_traces()
-    stored: dict[str, list[str]] = {trace: [] for trace in listed["trace"]}
-    with suppress(StoreError):  # there need not be a store
-        opened = open_store(store)
-        for trace, tables in listed.select("trace", "tables").iter_rows():
-            stored[trace] = [table for table in tables if opened.has(trace, table)]
+    listed, there = list_traces(), store.traces()
+    stored = {
+        trace: [table for table in tables if trace in there and store.has(trace, table)]
+        for trace, tables in listed.select("trace", "tables").iter_rows()
+    }
     if json:
         print_json([row | {"in_store": stored[row["trace"]]} for row in listed.to_dicts()])
         return
@@ -57,12 +65,16 @@ def tables(*, store: Path | None = None, json: bool = False) -> None:
 
     Of each column: its unit, and how many rows have a value.
     """
-    from traceana.catalog import load_catalog
-    from traceana.schema import STATUSES
     from traceana.store import Store, open_store, store_path
 
-    where = store_path(store)
-    opened = Store(where) if store is None else open_store(where)
+    with readable_traces(Store(store_path()) if store is None else open_store(store)) as opened:
+        _list_tables(opened, json=json)
+
+
+def _list_tables(opened: Store, *, json: bool) -> None:
+    from traceana.catalog import load_catalog
+    from traceana.schema import STATUSES
+
     stored = {(row["trace"], row["table"]): row for row in opened.tables().iter_rows(named=True)}
     catalog = load_catalog()
     every = [(trace.id, table) for trace in catalog.values() for table in trace.tables]
@@ -101,7 +113,7 @@ def tables(*, store: Path | None = None, json: bool = False) -> None:
     if untried:
         out.print("not tried: read as the publisher describes it, not tried on its files")
     none = "" if stored else " (nothing there yet; see `traceana ingest --help`)"
-    out.print(f"store: {where}{none}")
+    out.print(f"store: {opened.path}{none}")
 
 
 def fetch(trace: str, to: Path | None = None, mirror: str | None = None) -> None:

@@ -381,7 +381,7 @@ def describe_trace(
     name = ledger.entries[0].trace
     content, stated = _stated(mapping)
     store = Store(folder.parent)
-    old = store.manifest(name) if name in store.traces() else None
+    old = store.manifest(name) if (folder / LEDGER).is_file() else None
     if old and kind != "catalog":  # tables of other mappings stay
         stated = old.facts | stated
     # what the user states of the machines goes before what a file's header does

@@ -178,7 +178,7 @@ def build_report(
     date = read_date()  # before anything is drawn: matplotlib reads it too
     with _writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    context = _open(store, date, spark)
+    context = open_given(store, date, spark)
     if command is not None:
         source = DataSource(store_path(), is_sample=False, command=command)
         context = replace(context, data_source=source)
@@ -214,7 +214,7 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 def summarize(
-    store: str | PathLike[str] | None = None,
+    store: str | PathLike[str] | Store | None = None,
     /,
     *,
     workers: int = 1,
@@ -235,7 +235,7 @@ def summarize(
     """
     chosen = check_sections(())
     report_step = on_step or _notebook_bar()
-    context = open_context(find_data_source(store))
+    context = open_given(store)
     return result_texts(_build(chosen, context, workers, report_step, len(chosen)), context)
 
 
@@ -258,10 +258,11 @@ def _build(
     return [Built(*pair) for pair in zip(chosen, contents, strict=True)]
 
 
-def _open(
+def open_given(
     given: str | PathLike[str] | Store | Trace | Mapping[str, IntoFrame] | IntoFrame | None,
-    date: str | None,
-    master: str | None,
+    date: str | None = None,
+    master: str | None = None,
+    /,
 ) -> Context:
     """Open what a report is made from; files and frames are ingested into a temporary store."""
     if isinstance(given, Trace):

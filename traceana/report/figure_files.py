@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 from traceana.errors import DataError
 from traceana.page.section import Context, DataSource
-from traceana.report.build import cannot_write, choose, find_data_source, open_context
+from traceana.report.build import cannot_write, choose, open_given
 from traceana.report.chosen_drawings import Choice, Kept, choose_drawings
 from traceana.report.run import draw
-from traceana.store import Trace
+from traceana.store import Store, Trace
 from traceana.store.writer import write_bytes_whole
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def write_figures(
     figures: str | Sequence[str] = (),
     /,
     *,
-    store: str | PathLike[str] | None = None,
+    store: str | PathLike[str] | Store | None = None,
     out: str | PathLike[str] = "figures",
     trace: str | Sequence[str] | None = None,
     job: str | None = None,
@@ -136,7 +136,7 @@ def write_figures(
     paper = choose(style, FIGURE_STYLES, what="style") == ["paper"]
     choice = Choice(job, gpu, dataset, feature, outcome, method)
     report_step = on_step or (lambda _done, _steps, _what: None)
-    context = open_context(find_data_source(store))
+    context = open_given(store)
     if isinstance(trace, str) and trace not in context.ledgers:
         raise DataError(f"the store has no trace {trace!r}; it has {', '.join(context.ledgers)}")
     of = (trace,) if isinstance(trace, str) else trace

@@ -104,9 +104,7 @@ class Store:
             Only traces whose table has values in all these columns.
         """
         try:  # glob would take a folder that cannot be read for an empty one
-            names = sorted(
-                folder.name for folder in self.path.iterdir() if (folder / LEDGER).is_file()
-            )
+            names = sorted(folder.name for folder in self.path.iterdir() if _is_trace(folder))
         except (FileNotFoundError, NotADirectoryError):
             names = []
         traces = [trace for trace in names if not self.only or trace in self.only]
@@ -129,6 +127,11 @@ class Store:
         ledger = read_ledger(self.path / trace)
         if ledger is None:
             names = self.traces()
+            if trace in names:
+                raise StoreError(
+                    f"{self.path / trace}: {LEDGER} is missing (an ingest was interrupted, or the "
+                    "file was deleted); ingest the trace again, or delete the folder"
+                )
             listed = ", ".join(names) or "none"
             raise StoreError(
                 f"{self.path}: trace {trace!r} is not in the store (there: {listed}); ingest its "
@@ -281,6 +284,14 @@ def is_whole(folder: Path, entry: TableEntry, /) -> bool:
     if not entry.rows_rejected:
         return not rejected.exists()
     return stored_metadata(rejected) == (entry.fingerprint, entry.rows_rejected)
+
+
+def _is_trace(folder: Path) -> bool:
+    """Return whether a folder has a trace, or what is left of one without its ledger."""
+    tables = (folder / f"{table}.parquet" for table in TABLES)
+    return (folder / LEDGER).is_file() or (
+        (folder / MANIFEST).is_file() and any(table.is_file() for table in tables)
+    )
 
 
 def _files(folder: Path, table: str) -> tuple[Path, Path]:

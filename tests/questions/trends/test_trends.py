@@ -287,8 +287,8 @@ def test_gpus_by_type_are_those_in_use_on_the_nodes_seen(tmp_path: Path, column:
         ("A", 8, pytest.approx(20 / 24)),
         ("B", 2, pytest.approx(2 / 6)),
     ]
-    with limited_store(store, since=None, until=None, where=None, gpus=20) as place:
-        stated = trends_of(open_store(place).trace("mine"))
+    with limited_store(open_store(store), since=None, until=None, where=None, gpus=20) as place:
+        stated = trends_of(place.trace("mine"))
     assert stated.capacity is not None
     assert stated.capacity.select("gpus", "allocated").row(0) == (20, pytest.approx(22 / 60))
     assert stated.capacity_source == "as stated"
