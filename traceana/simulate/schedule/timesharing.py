@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy  # scipy.optimize is slow to import and loaded when used
 
-from traceana.simulate.schedule.compiled import Compiled
 from traceana.simulate.schedule.elastic import is_restart, scaling_overhead_s
 from traceana.simulate.schedule.policy import ContinuousClock, ScheduleState, SlottedPolicy
 from traceana.simulate.schedule.queueing import fit_in_order
@@ -324,7 +324,7 @@ class Themis(SlottedPolicy):
         fractions = _fair_fractions(gpus, left, age, alone, float(state.gpus))
         rounds = self._rounds[active]
         rank = -fractions * np.where(rounds == 0, 1e9, 1 / np.maximum(rounds, 1))
-        return active[rank.argsort(kind="stable")].tolist()
+        return active[np.round(rank, 12).argsort(kind="stable")].tolist()
 
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
         """Give each job in order its GPUs where they fit."""
@@ -339,22 +339,19 @@ class Themis(SlottedPolicy):
         return state.now + self.slot_s if self._crowded else math.inf
 
 
-@Compiled
 def _fair_fractions(
     gpus: Floats, left: Floats, age: Floats, alone: Floats, capacity: float
 ) -> Floats:
-    """Return the least fractions at the smallest largest ratio, found by bisection."""
-    low = max(0.0, np.max((age + left) / alone))
-    fractions = np.minimum(left / np.maximum(low * alone - age, 1e-9), 1.0)
+    """Return the least fractions at the smallest largest ratio."""
+
+    def fractions(ratio: float) -> Floats:
+        return np.minimum(left / np.maximum(ratio * alone - age, 1e-9), 1.0)
+
+    def excess(ratio: float) -> float:
+        return float(gpus @ fractions(ratio)) - capacity
+
+    low = max(0.0, float(np.max((age + left) / alone)))
     high = low
-    while np.sum(gpus * fractions) > capacity:
-        high *= 2.0
-        fractions = np.minimum(left / np.maximum(high * alone - age, 1e-9), 1.0)
-    for _ in range(60 if high > low else 0):
-        ratio = (low + high) / 2
-        tried = np.minimum(left / np.maximum(ratio * alone - age, 1e-9), 1.0)
-        if np.sum(gpus * tried) <= capacity:
-            high, fractions = ratio, tried
-        else:
-            low = ratio
-    return fractions
+    while excess(high) > 0:
+        high *= 2
+    return fractions(scipy.optimize.brentq(excess, low, high, xtol=1e-12) if high > low else low)
