@@ -20,11 +20,12 @@ from traceana.modules import import_named
 from traceana.tables.result import Result
 
 ROOT = Path(traceana.__file__).parent
-# room -> rooms it may import; errors.py and modules.py are open to all, as
+# room -> rooms it may import; errors.py, modules.py and processes.py are open to all, as
 # docs/explanation/architecture.md describes
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "modules": set(),
+    "processes": set(),
     "guesses": set(),
     "schema": set(),
     "catalog": set(),
@@ -45,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_IMPORT["report"] = {*MAY_IMPORT} - {"exchange"}
 MAY_IMPORT["opening"] = {*MAY_IMPORT} - {"claims", "figures"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT}
-OPEN = {"errors", "modules"}
+OPEN = {"errors", "modules", "processes"}
 HEAVY = ("scipy", "statsmodels", "matplotlib", "narwhals", "dataframely", "pyspark", "pandas")
 MODULES = sorted(path for path in ROOT.rglob("*.py"))
 

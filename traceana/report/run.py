@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import inspect
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from multiprocessing import active_children, get_context, parent_process
-from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +18,7 @@ from polars.exceptions import PanicException
 from traceana.errors import DataError, StoreError, TraceanaError, ask_for_report, reason_of
 from traceana.page.blocks import Block, Content, Drawing, Gallery, Picture, Table, Text
 from traceana.page.section import Context, Section, sections
+from traceana.processes import start_processes
 from traceana.report.arrange import content_of
 from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versions
 from traceana.tables.declare import ResultTable
@@ -111,52 +107,29 @@ def _share(
         alike.setdefault(shared, []).append(section)
     # the claims (which need no table of their own) take longest, then many sections at once
     groups = sorted(alike.values(), key=lambda group: (bool(group[0].needs), -len(group)))
-    before = active_children()
-    # spawned, not forked: Polars' and BLAS's threads do not outlive a fork
-    pool = ProcessPoolExecutor(
-        min(workers, len(groups)),
-        mp_context=get_context("spawn"),
-        initializer=_open,
-        initargs=(context,),
-    )
+    processes = min(workers, len(groups))
     try:
-        with _shared_cores(workers):
-            built = {
-                pool.submit(_build_by_id, *(section.id for section in group)): group
-                for group in groups
-            }
-            further = [pool.submit(_call, function) for function in beside]
-        for future in as_completed(built):
-            for section, content in zip(built[future], future.result(), strict=True):
-                take(section, content)
-        for made in as_completed(further):
-            made.result()
+        with start_processes(processes, _open, context) as pool:
+            with _shared_cores(workers):
+                built = {
+                    pool.submit(_build_by_id, *(section.id for section in group)): group
+                    for group in groups
+                }
+                further = [pool.submit(_call, function) for function in beside]
+            for future in as_completed(built):
+                for section, content in zip(built[future], future.result(), strict=True):
+                    take(section, content)
+            for made in as_completed(further):
+                made.result()
     except BrokenProcessPool as error:
         raise TraceanaError(
             "a process that was building the report was killed (out of memory?); "
             "build fewer sections at once with --only"
         ) from error
-    except BaseException:
-        for process in active_children():
-            if process not in before:
-                process.terminate()  # what it still builds would be awaited
-        raise
-    finally:
-        pool.shutdown()
 
 
 def _open(context: Context) -> None:
-    atexit.register(gc.freeze)  # as the command does
-    parent = parent_process()
-    if parent is not None:
-        # a killed parent cannot end its workers
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     _opened.append(context)
-
-
-def _end_with(sentinel: int) -> None:
-    wait_for([sentinel])
-    os._exit(1)
 
 
 def _build_by_id(*names: str) -> list[Content]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, cast
 
@@ -16,6 +15,7 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
+from traceana.processes import start_processes
 from traceana.simulate.frames import read_columns
 from traceana.simulate.schedule.capacity import (
     ALL,
@@ -479,7 +479,7 @@ def sweep_schedules(
             frame[task[0], task[2]] = _run(*task)
             progress(len(frame) / len(tasks))
     else:
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        with start_processes(processes) as pool:
             futures = {pool.submit(_run, *task): (task[0], task[2]) for task in tasks}
             for future in as_completed(futures):
                 frame[futures[future]] = future.result()
