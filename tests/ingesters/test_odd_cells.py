@@ -72,6 +72,20 @@ def test_one_line_names_a_column_of_which_most_cells_cannot_be_read(tmp_path: Pa
     )
 
 
+@pytest.mark.parametrize("n_bad", [1, 20])
+def test_few_cells_that_sacct_left_unreadable_are_not_most(tmp_path: Path, n_bad: int) -> None:
+    rows = "".join(
+        f"{i}|{'-1-22:47:43' if i < n_bad else '01:00:00'}|COMPLETED|2026-03-02T08:00:00|"
+        "2026-03-02T08:00:00|2026-03-02T09:00:00\n"
+        for i in range(30)
+    )
+    (tmp_path / "x.txt").write_text("JobID|Elapsed|State|Submit|Start|End\n" + rows)
+    ledger = ingest(tmp_path / "x.txt", trace="m", store=tmp_path / "store")
+    (entry,) = ledger.entries
+    assert entry.nulled == {"Elapsed|not_a_duration": n_bad}
+    assert bool(entry.mostly_nulled) == (n_bad == 20)
+
+
 def test_rows_without_an_id_are_identified_by_their_numbers(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.csv").write_text("g,t\n1,5\n1,5\n2,x\n1,5\n")

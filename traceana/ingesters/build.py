@@ -341,7 +341,7 @@ class TableBuilder:
             mostly_nulled=tuple(
                 f"{column}: {rule}"
                 for (column, rule), cells in sorted(self._nulled.items())
-                if cells > self._values[column]
+                if cells > self._values.get(column, sum(file.rows_kept for file in files) // 2)
             ),
         )
 
