@@ -446,6 +446,38 @@ def test_a_type_is_innocent_of_the_users_who_choose_it(by_type: bool) -> None:
         assert [int(one) for one in rates] == pytest.approx([40, 10], abs=2)
 
 
+@pytest.mark.parametrize("by_type", [False, True])
+def test_a_type_that_few_jobs_of_a_user_leave_is_innocent_of_them(by_type: bool) -> None:
+    """Half of 12 users fail seven times as often and run 95 % of their jobs on p100, or it fails.
+
+    The few jobs that users have on the other type make the rates at equal users uncertain.
+    """
+    draw, n = np.random.default_rng(8), 4000
+    user = draw.choice(12, n, p=(weight := 1 / np.arange(1, 13)) / weight.sum())
+    p100 = draw.random(n) < np.where(user % 2, 0.05, 0.95)
+    rate = np.where(p100 if by_type else user % 2 == 0, 0.35, 0.05)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(n)],
+            "user": [f"u{one}" for one in user],
+            "gpu_type": np.where(p100, "p100", "h100"),
+            "gpus": draw.choice([1.0, 2.0, 4.0], n),
+            "submit_s": np.sort(draw.uniform(0, 60 * 86_400, n)),
+            "runtime_s": 600.0,
+            "status": np.where(draw.random(n) < rate, "failed", "completed"),
+        }
+    ).with_columns(start_s=pl.col("submit_s"))
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    found = [one for one in section_consumers.build([trace]).findings if "as often as on" in one]
+    assert len(found) == by_type
+    if by_type:
+        [ends] = re.findall(
+            r"users and sizes the odds ratio is .*CI ([\d.]+) to ([\d.]+)", found[0]
+        )
+        low, high = map(float, ends)
+        assert low < 0.35 / 0.65 / (0.05 / 0.95) < high
+
+
 def test_rates_that_double_are_not_alike() -> None:
     draw, n = np.random.default_rng(3), 6000
     gpus = draw.choice([1, 2, 4, 8], n)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,7 @@ from traceana.cohorts.ends import END_CLASS, OUTCOMES, with_end_class
 from traceana.cohorts.observation import NODES, node_column
 from traceana.errors import DataError
 from traceana.questions.failures.association import (
+    failure_odds,
     outcome_association,
     standardized_failure_rates,
 )
@@ -42,6 +43,7 @@ from traceana.questions.failures.tables_competing_risks import (
 from traceana.stats.intervals import VarianceFraction, variance_fraction
 from traceana.stats.multiplicity import conclude
 from traceana.stats.survival import leave_out_cells
+from traceana.stats.time_blocks import DAY_S
 from traceana.store import Trace
 from traceana.store.frames import collect
 from traceana.tables.declare import declared, schema_of
@@ -57,6 +59,8 @@ _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 """Numbers of which the earlier one stays where one determines the other."""
 _LEAST_COVERED: Final = 0.2
 _FEWEST_OF_GROUP: Final = 30
+_SAME_USER: Final = "stratum of the user"
+_DAY: Final = "day of the job"
 _RELATED: Final = 0.8
 """Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
 _SEEN: Final = Columns("status", "duration_s", "start_s", "entry_s", "observed")
@@ -202,13 +206,66 @@ def rates_at_equal(
     Of completed and failed rows, without jobs on :func:`bad_nodes`. Without `limits`, jobs that
     reached a limit of their request count as completed.
     """
-    cohort = trace.once(outcome_cohort)
-    rows = _off_bad_nodes(trace, cohort.rows).filter(pl.col(by).is_in([*pair]))
-    held_rates = _standardized(cohort, rows if limits else _without_limits(rows), by)
+    cohort, rows = _compared(trace, by, pair, limits)
+    held_rates = _standardized(cohort, rows, by)
     if held_rates is None:
         return None
     rates = dict(held_rates[1].select(by, "standardized").drop_nulls().iter_rows())
     return (held_rates[0], *(rates[each] for each in pair)) if {*pair} <= rates.keys() else None
+
+
+def _compared(
+    trace: Trace, by: str, pair: tuple[object, object], limits: bool
+) -> tuple[Cohort, pl.DataFrame]:
+    cohort = trace.once(outcome_cohort)
+    rows = _off_bad_nodes(trace, cohort.rows).filter(pl.col(by).is_in([*pair]))
+    return cohort, rows if limits else _without_limits(rows)
+
+
+def odds_at_equal(
+    trace: Trace, by: str, pair: tuple[str, str], /
+) -> tuple[str, float, float, float, float] | None:
+    """Return what is held equal, the odds ratio of failure of two groups, its interval and p.
+
+    GPU types are compared within users and sizes (Mantel and Haenszel), without ends at a limit.
+    The users of an account have no other: accounts are compared in the model of failure.
+    """
+    if of_type := by == "gpu_type":
+        _, rows = _compared(trace, by, pair, limits=False)
+        if "user" in rows.columns:
+            return _within_users(rows, by, pair)
+    model, _ = trace.once(fit_failure_model, *((None, False) if of_type else ()))
+    if model is None:
+        return None
+    both = pl.col("level").is_in(pair) & pl.col("reference").is_in(pair)
+    odds = model.odds_ratios.filter(both, feature=key_heading(by)).rename({"pvalue_adjusted": "p"})
+    return _oriented("requested resources", odds, pair[0])
+
+
+def _within_users(
+    rows: pl.DataFrame, by: str, pair: tuple[str, str]
+) -> tuple[str, float, float, float, float] | None:
+    """Return the odds ratio over users, else over days, where one user has most of the jobs."""
+    days = pl.col("submit_s" if "submit_s" in rows.columns else "start_s") // DAY_S
+    rows = rows.with_columns(**{_SAME_USER: "user", _DAY: days})
+    strata, found = [name for name in (_SAME_USER, "gpus") if name in rows.columns], None
+    for unit in ("user", _DAY) if rows[by].n_unique() == len(pair) else ():
+        with suppress(DataError):
+            odds = failure_odds(rows.drop_nulls(unit), by, strata=strata, cluster=unit)
+            odds = odds.rename({by: "level", "pvalue": "p"})
+            found = found or _oriented("users and sizes", odds, pair[0])
+    return found
+
+
+def _oriented(
+    held: str, odds: pl.DataFrame, first: str
+) -> tuple[str, float, float, float, float] | None:
+    rows = odds.select("odds_ratio", "ci_low", "ci_high", "p", "level").drop_nulls()
+    if rows.is_empty():
+        return None
+    ratio, low, high, p, level = rows.row(0)
+    ends = (ratio, low, high) if level == first else (1 / ratio, 1 / high, 1 / low)
+    return held, *ends, p
 
 
 def _without_limits(rows: pl.DataFrame) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import (
     bad_nodes,
-    fit_failure_model,
+    odds_at_equal,
     rates_at_equal,
 )
 from traceana.questions.failures.association import failure_odds
@@ -39,6 +39,7 @@ from traceana.tables.formatting import (
     plural,
     share,
     three_digits,
+    three_digits_range,
 )
 
 _ROWS: Final = 20
@@ -512,24 +513,15 @@ def _at_equal(trace: Trace, name: str, pair: tuple[str, str]) -> tuple[str, floa
         if rate < _HIGHER * other:
             return None
         equally = f" With the same composition of {held}: {share(rate)} and {share(other)}."
-    model, _ = trace.once(fit_failure_model, *((None, False) if name == "gpu_type" else ()))
-    if model is None:
-        return None
-    both = pl.col("level").is_in(pair) & pl.col("reference").is_in(pair)
-    rows = model.odds_ratios.filter(both, feature=key_heading(name))
-    rows = rows.drop_nulls(["pvalue_adjusted", "ci_low"])
-    if rows.is_empty():
-        return None
-    row = rows.row(0, named=True)
-    ends = [row[column] for column in ("odds_ratio", "ci_low", "ci_high")]
-    ratio, *ends = ends if row["level"] == pair[0] else [1 / ends[at] for at in (0, 2, 1)]
-    if row["pvalue_adjusted"] >= _ALPHA or ratio <= 1:
-        return None
     bad = trace.once(bad_nodes)
     without = f" and without the jobs on {plural(len(bad), 'bad node')}" if bad else ""
-    equally += f" With equal requested resources{without} the odds ratio is {three_digits(ratio)}"
-    equally += f" (95 % CI {' to '.join(map(three_digits, ends))})."
-    return equally, float(row["pvalue_adjusted"])
+    odds = trace.once(odds_at_equal, name, pair)
+    if odds is None or odds[-1] >= _ALPHA or odds[1] <= 1:
+        return None
+    held, ratio, *ends, p = odds
+    equally += f" With equal {held}{without} the odds ratio is {three_digits(ratio)}"
+    equally += f" (95 % CI {three_digits_range(*ends)})."
+    return equally, p
 
 
 def _slow_queue(consumers: Consumers) -> Finding | None:
