@@ -116,3 +116,34 @@ def test_equal_first_and_last_hazards_do_not_hide_a_peak(tmp_path: Path) -> None
     # 1 - exp(-3 * 9 / 60) = 36 % of those that run for a minute
     [part] = re.findall(r"(\d+) % of the jobs that run for 1 min fail before 10 min", page)
     assert int(part) == pytest.approx(36, abs=2)
+
+
+def test_jobs_that_reach_a_limit_of_a_day_are_no_failures_after_a_day(tmp_path: Path) -> None:
+    """40 jobs reach their limit of 1 d some seconds late; 30 of 1,000 fail in the first minute.
+
+    Counted as failures, the 40 would be a hazard of nearly all jobs that run for 1 d.
+    """
+    n = 1000
+    at = np.arange(n)
+    early, late = at < 30, at >= n - 40
+    runtime = np.where(early, 30.0, np.where(late, 86_400.0 + at % 30 + 1, 5000.0 + at))
+    fails_later = (at >= 30) & (at < 50)  # 20 after more than 1 h
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"{i}" for i in range(n)],
+            "status": np.where(early | late | fails_later, "failed", "completed"),
+            "end_reason": np.where(late, "TIMEOUT", np.where(early, "FAILED", "COMPLETED")),
+            "submit_s": 1000.0 * at,
+            "start_s": 1000.0 * at,
+            "end_s": 1000.0 * at + runtime,
+            "runtime_s": runtime,
+            "gpus": 1.0,
+        }
+    )
+    page = page_of(jobs, tmp_path)
+    assert "3.0 % of jobs fail before 1 min of runtime" in page
+    assert "of the jobs that run for 1 h fail before 6 h of runtime" in page
+    assert "otherwise, such as at a limit." in page
+    assert "run for 1 d fail" not in page
+    of_limit = "| failed at a limit of the request | 1 d | 2 d | 40 | 40 |"
+    assert of_limit in page

@@ -219,7 +219,7 @@ def _compared(
 ) -> tuple[Cohort, pl.DataFrame]:
     cohort = trace.once(outcome_cohort)
     rows = _off_bad_nodes(trace, cohort.rows).filter(pl.col(by).is_in([*pair]))
-    return cohort, rows if limits else _without_limits(rows)
+    return cohort, rows if limits else without_limits(rows)
 
 
 def odds_at_equal(
@@ -268,12 +268,12 @@ def _oriented(
     return held, *ends, p
 
 
-def _without_limits(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows with those that reached a limit as completed."""
-    status = pl.col("status").cast(pl.String)
-    reached = (pl.col(END_CLASS) == "user limit") & (status == "failed")
+def without_limits(rows: pl.DataFrame, /, status: str = "completed") -> pl.DataFrame:
+    """Return the rows with another status for failed ones that reached a limit."""
+    stated = pl.col("status").cast(pl.String)
+    reached = (pl.col(END_CLASS) == "user limit") & (stated == "failed")
     return with_end_class(rows).with_columns(
-        status=pl.when(reached).then(pl.lit("completed")).otherwise(status)
+        status=pl.when(reached).then(pl.lit(status)).otherwise(stated)
     )
 
 
@@ -334,7 +334,7 @@ def fit_failure_model(
     cohort = trace.once(outcome_cohort) if failure is None else form_cohort(trace)
     rows = _off_bad_nodes(trace, cohort.rows)
     if not limits:
-        rows = _without_limits(rows)
+        rows = without_limits(rows)
     if failure is None and not cohort.fails:
         return None, f"No model of failure: none of the {cohort.noun} has status failed."
     if rows.height > MODEL_ROWS:

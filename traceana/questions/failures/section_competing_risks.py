@@ -27,6 +27,7 @@ from traceana.questions.failures.analyze import (
     bad_nodes,
     estimate_competing_risks,
     incidence_difference,
+    without_limits,
 )
 from traceana.questions.failures.hazard_by_runtime import (
     goodput,
@@ -301,7 +302,8 @@ SECTION = Section(
 
 
 _HAZARD_OPENING: Final = (
-    "The hazard is the number of events over the hours that jobs ran in an interval of runtime. "
+    "The hazard is the number of events over the hours that jobs ran in an interval of runtime; "
+    "ends at a limit of the request are apart from other failures. "
     "Jobs that were last seen running count until then. A hazard of failure that falls with "
     "runtime means early failures. Repeated GPU-hours are those of unsuccessful runs after which "
     "the same user started a job of the same name again."
@@ -312,6 +314,7 @@ _HAZARD_LIMITATIONS: Final = (
     "repeated and lost GPU-hours are an upper bound."
 )
 _SAME: Final = ("user", "job_name")
+_LIMIT: Final = "failed at a limit of the request"
 _LIMITS: Final = ("ci_low", "ci_high")
 _FEWEST: Final = 10
 """Events in an interval that the finding needs."""
@@ -328,7 +331,10 @@ def _hazards(cohort: Cohort) -> Content:
     events = sorted(cohort.events, key=lambda event: event != "failed")  # failures first
     if not events:
         return Content((), (Text(f"No {cohort.noun} with a runtime have ended."),))
-    hazards = cohort.over_units(hazard_by_runtime, cohort.rows, events=events, **SEEN)
+    # a limit of 1 d ends jobs just after the beginning of an interval: no hazard of failure
+    rows = without_limits(cohort.rows, _LIMIT)
+    events += [_LIMIT] if (rows["status"] == _LIMIT).any() else []
+    hazards = cohort.over_units(hazard_by_runtime, rows, events=events, **SEEN)
     of_hazard = result_table(
         hazards.sort(pl.col("event") != events[0], maintain_order=True),
         HazardByRuntime,
@@ -373,9 +379,10 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
         heading = f"{cohort.noun} fail {ratio} times as often {per_hour} {when} as {later}"
         compared = f"{heading} ({digits_range(*ends)} times by the limits "
         compared += "of both intervals)"
+    otherwise = f"otherwise{', such as at a limit' * (hazards['event'] == _LIMIT).any()}"
     return Finding(
         f"{_failing(first, cohort.noun)}, and {_failing(last, cohort.noun)}, if they do not end "
-        f"otherwise. {compared[0].upper()}{compared[1:]}.",
+        f"{otherwise}. {compared[0].upper()}{compared[1:]}.",
         heading=heading,
         is_null=not apart,
         is_description=True,
