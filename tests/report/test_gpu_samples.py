@@ -21,7 +21,7 @@ def test_the_section_names_users_and_jobs(tmp_path: Path) -> None:
     traceana.add_table(SAMPLES, trace="mine", table="gpu_samples", store=store)
     page = build_report(store, out=tmp_path / "out", only="gpu-samples", formats="md").read_text()
     assert "75 % of 2.0 sampled GPU-hours were idle" in page
-    assert "eva had the most idle GPU-hours, 0.5 of 1.0" in page
+    assert "eva had the most idle GPU-hours, 0.5, which are 50 % of their 1.0 sampled ones" in page
     assert "| eva | 1 | 120 | 0 | 0 | 1.0 | 0.5 | 50.0 % | 40.0 % |" in page
     assert "| no job, or not known | 1 | 120 |" in page
 

@@ -224,6 +224,8 @@ NODES: Final = ("NodeList", "node", "host", "machine_id")
 _MOST_WITHOUT: Final = 0.01
 _ROUNDED_S: Final = 300.0
 """Overlap of two jobs that may come from rounded times or durations."""
+_ONE_TYPE: Final = 0.9
+"""Of the jobs on a node, those of its GPU type at least."""
 _SIZES: Final = ("gpus", "cpus")
 _NODE: Final = "number of the node"
 
@@ -237,7 +239,9 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     """Return [machine_id, gpu_type, gpus, cpus]: the most in use at a time on each node.
 
     A job has an equal part of its GPUs and CPUs on each of its nodes. These are lower bounds, and
-    null where more than a hundredth of the jobs with GPUs (CPUs) has no node.
+    null where more than a hundredth of the jobs with GPUs (CPUs) has no node. The type is null
+    where nodes have jobs of several types, such as slices beside whole GPUs. Jobs that begin or end
+    in an hour that occurs twice as daylight saving time ends do not count: they overlap others.
     """
     columns = trace.manifest.tables["jobs"].columns
     name = node_column(columns)
@@ -248,6 +252,8 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     sized: dict[str, str] = {size: size for size in _SIZES if size in columns}
     frame = open_overlap(trace.frame("jobs"), kept, sized, window=trace.once(window_of))
     rows = collect(frame.select(BEGIN, UNTIL, *kept, *sized).filter(~nw.col(BEGIN).is_null()))
+    if trace.manifest.absolute_times and (zone := trace.manifest.timezone) not in {None, "UTC"}:
+        rows = rows.filter(~pl.any_horizontal(_occurs_twice(pl.col(BEGIN, UNTIL), str(zone))))
     used = [
         size
         for size in sized
@@ -266,7 +272,11 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
         gpu_type=kind.cast(pl.String),
         **{size: pl.col(size).fill_null(0) / pl.col("n") for size in used},
     )
-    named = rows.group_by(_NODE).agg(pl.col("gpu_type").drop_nulls().mode().sort().first())
+    kinds = pl.col("gpu_type").drop_nulls()
+    part = kinds.unique_counts().max() / kinds.len()
+    named = rows.group_by(_NODE).agg(kinds.mode().sort().first(), part=part)
+    if (named["part"] < _ONE_TYPE).any():
+        named = named.with_columns(gpu_type=pl.lit(None, pl.String))
     named = named.join(parts.select(_NODE, "machine_id").unique(), on=_NODE)
     none = {size: pl.lit(None, pl.Float64) for size in _SIZES if size not in used}
     # what ends makes room for what begins then; times that are rounded overlap by minutes
@@ -279,6 +289,18 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     in_use = changes.select(_NODE, pl.col(used).cum_sum().over(_NODE))
     most = in_use.group_by(_NODE).agg(pl.col(used).max().round(3)).join(named, on=_NODE)
     return most.with_columns(**none).select(*empty).sort("machine_id")
+
+
+def _occurs_twice(times: pl.Expr, zone: str) -> pl.Expr:
+    """Return whether the clock of a zone showed the same an hour before or after."""
+    local, before, after = (
+        pl.from_epoch((times + shift).cast(pl.Int64))
+        .dt.replace_time_zone("UTC")
+        .dt.convert_time_zone(zone)
+        .dt.replace_time_zone(None)
+        for shift in (0, -3600, 3600)
+    )
+    return (local == before) | (local == after)
 
 
 _FEWEST_NODES: Final = 2

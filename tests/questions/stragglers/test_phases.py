@@ -99,3 +99,12 @@ def test_stalls_of_single_workers_are_not_those_of_all() -> None:
     values, draw = times(5), np.random.default_rng(5)
     values[np.arange(99, 1000, 100), draw.integers(0, 12, 10)] += 4.5
     assert common_stalls(stored(values)) == []
+
+
+def test_slow_first_steps_are_no_stalls_that_recur() -> None:
+    values = times(4, steps=400)
+    values[:10] *= 6
+    assert common_stalls(stored(values)) == []
+    values[:10] /= 6
+    values[::50] *= 6
+    assert [(row["n"], row["apart"]) for row in common_stalls(stored(values))] == [(8, 50)]

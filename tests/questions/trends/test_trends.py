@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ from traceana import (
     level_changes,
     open_store,
     outages,
+    read,
     trends,
     workload_summary,
 )
@@ -292,6 +293,44 @@ def test_gpus_by_type_are_those_in_use_on_the_nodes_seen(tmp_path: Path, column:
     assert stated.capacity is not None
     assert stated.capacity.select("gpus", "allocated").row(0) == (20, pytest.approx(22 / 60))
     assert stated.capacity_source == "as stated"
+
+
+def test_nodes_that_have_slices_and_whole_gpus_are_of_no_type(tmp_path: Path) -> None:
+    jobs = pl.DataFrame(
+        {
+            "start_s": [0.0, 3600.0, 0.0, 3600.0],
+            "runtime_s": 3600.0,
+            "gpus": [4.0, 1 / 7, 4.0, 1 / 7],
+            "gpu_type": ["A100", "1g.5gb", "A100", "1g.5gb"],
+            "node": ["a", "a", "b", "b"],
+        }
+    )
+    mapping = '[trace]\nkeep = ["node"]\n[jobs]\n' + "\n".join(
+        f'{name} = "{name}"' for name in jobs.columns if name != "node"
+    )
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
+    trace = open_store(tmp_path).trace("mine")
+    assert nodes_seen(trace)["gpu_type"].to_list() == [None, None]
+    capacity = trends_of(trace).capacity
+    assert capacity is not None
+    assert capacity["gpu_type"].unique().to_list() == ["all"]
+
+
+def test_the_hour_that_occurs_twice_adds_no_gpus_to_a_node(tmp_path: Path) -> None:
+    """Jobs of 8 GPUs for half an hour each, in a row on a node, over the end of summer time.
+
+    In local time those of 00:00 to 01:00 and of 01:00 to 02:00 UTC have the same times.
+    """
+    first = datetime(2026, 10, 24, 22, tzinfo=UTC)  # 0:00 in Berlin on the 25th
+    zone, rows = ZoneInfo("Europe/Berlin"), []
+    for half_hour in range(12):
+        start, end = (first + timedelta(minutes=30 * at) for at in (half_hour, half_hour + 1))
+        local = [time.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S") for time in (start, end)]
+        rows.append(f"{half_hour}|a|COMPLETED|{local[0]}|{local[0]}|{local[1]}|gres/gpu=8|n1")
+    heading = "JobID|User|State|Submit|Start|End|AllocTRES|NodeList"
+    (tmp_path / "sacct.txt").write_text("\n".join([heading, *rows]))
+    trace = read(tmp_path / "sacct.txt", timezone="Europe/Berlin")
+    assert nodes_seen(trace)["gpus"].to_list() == [8.0]
 
 
 @pytest.mark.parametrize("unit_s", [1.0, 36.0, 60.0])

@@ -247,7 +247,7 @@ def _within_users(
 ) -> tuple[str, float, float, float, float] | None:
     """Return the odds ratio over users, else over days, where one user has most of the jobs."""
     days = pl.col("submit_s" if "submit_s" in rows.columns else "start_s") // DAY_S
-    rows = rows.with_columns(**{_SAME_USER: "user", _DAY: days})
+    rows = rows.with_columns(pl.col("user").alias(_SAME_USER), days.alias(_DAY))
     strata, found = [name for name in (_SAME_USER, "gpus") if name in rows.columns], None
     for unit in ("user", _DAY) if rows[by].n_unique() == len(pair) else ():
         with suppress(DataError):

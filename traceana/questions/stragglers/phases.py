@@ -56,6 +56,8 @@ def common_stalls(trace: Trace, /) -> list[dict[str, Any]]:
         places = np.flatnonzero(is_stall)
         if not _FEWEST <= len(places) <= _MOST * len(times):
             continue
+        if np.median(np.diff(places)) <= 1:  # one phase, as at the start
+            continue
         slowest, apart = np.nanmax(times, axis=1), np.diff(steps.to_numpy()[places])
         usual = float(np.median(slowest[~is_stall]))
         row = {"job_id": job, "n": len(places), "n_steps": len(times), "apart": np.median(apart)}

@@ -383,7 +383,7 @@ def _idlest(title: str, owner: str, by: str, first: pl.DataFrame) -> Iterator[Fi
         alert = f"{title}{owner} {row[by]} left {part} of {held} GPU-hours idle"
         yield Finding(
             f"{title}{owner} {row[by]} had the most idle GPU-hours, "
-            f"{hours(row['idle_gpu_hours'])} of {held} ({part}).",
+            f"{hours(row['idle_gpu_hours'])}, which are {part} of their {held} sampled ones.",
             cost_gpu_h=row["idle_gpu_hours"],
             alert=alert if row["fraction_idle"] > _MOSTLY else "",
         )

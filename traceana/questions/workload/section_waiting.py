@@ -97,7 +97,7 @@ def _of(waiting: Waiting, reason: str) -> str:
     names += [f"mostly queue {queue}" for queue, n in queues.rows() if n >= _MOSTLY * those.height]
     least = float(those["gpus"].quantile(1 - _MOSTLY) or 0)
     if least > waiting.usual_gpus:
-        names.append(f"mostly jobs of {least:g} GPUs or more")
+        names.append(f"mostly jobs of {round(least, 2):g} GPUs or more")
     return f" ({'; '.join(names)})" if names else ""
 
 
