@@ -63,6 +63,20 @@ def test_an_outage_of_all_nodes_and_a_clean_log_have_none(tmp_path: Path) -> Non
     assert (found.outages.height, found.idle_nodes.height) == (1, 0)
 
 
+@pytest.mark.parametrize("taken_over", [True, False])
+def test_nodes_are_idle_without_jobs_unless_others_take_these_over(
+    tmp_path: Path, *, taken_over: bool
+) -> None:
+    """In 30 h even nodes run none: their jobs run on odd ones, or half of all jobs are missing."""
+    within = (BEGIN_S + 30.5 * DAY_S, BEGIN_S + 31.75 * DAY_S)
+    jobs = _on_nodes(sessions(2), within)
+    if not taken_over:
+        both = _on_nodes(sessions(2))["node"].str.slice(1).cast(pl.Int64) % 2 == 0
+        inside = (pl.col("start_s") < within[1]) & (pl.col("end_s") > within[0])
+        jobs = jobs.filter(~(inside & both))
+    assert trends_of(_stored(jobs, tmp_path)).idle_nodes.height == taken_over
+
+
 def test_a_node_that_is_gone_is_an_event_that_lasts(tmp_path: Path) -> None:
     jobs = _on_nodes(sessions(2, users=20))
     gone = (pl.col("node") == "n07") & (pl.col("end_s") > BEGIN_S + 30 * DAY_S)

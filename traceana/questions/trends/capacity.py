@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +12,14 @@ from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import pdtrc
 
 from traceana.cohorts.ends import END_CLASS, with_end_class
-from traceana.cohorts.observation import Capacity, capacity_of, cpus_of, node_column, window_of
+from traceana.cohorts.observation import (
+    Capacity,
+    capacity_of,
+    cpus_of,
+    node_column,
+    nodes_seen,
+    window_of,
+)
 from traceana.cohorts.overlap import BEGIN, HELD, UNTIL, Window, merge_times, open_overlap
 from traceana.errors import DataError
 from traceana.questions.trends.by_period import (
@@ -50,7 +56,8 @@ _ALPHA: Final = 0.01
 _ALIKE: Final = 0.6
 """Of the time of two gaps, what they have in common at least."""
 _AS_BUSY: Final = 0.7
-"""Of their usual busy time, that of the other nodes meanwhile at least."""
+_SATURATED: Final = 0.9
+"""Of the usual number of running jobs, that on the other nodes, or of these the busy ones."""
 _IN_OUTAGE: Final = 0.5
 
 
@@ -63,8 +70,10 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
     0.05); a node of few gaps has also the times between its starts. Gaps with three fifths of their
     time in common are one event. p is the probability of so many exceptions at a time by chance
     (Poisson), or of one node, by Bonferroni over nodes; it is below 0.01. All nodes that ran no job
-    meanwhile are counted. The other nodes are meanwhile busy for at least 0.7 of their usual time,
-    so that a holiday is none, and the gap is not that of an outage of all.
+    meanwhile are counted. The other nodes of their GPU types run meanwhile 0.7 of what all of these
+    usually run, or are busy for 0.9 of the time, so that a holiday or a night without jobs of a
+    type is none, and the gap is not that of an outage of all. Nodes without a job on the first day
+    are not stated.
     """
     none = declared(pl.DataFrame(schema=schema_of(IdleNodes)), IdleNodes)
     name = node_column(trace.manifest.tables["jobs"].columns)
@@ -84,6 +93,7 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
         gaps = gaps.filter(shared < _IN_OUTAGE * (pl.col("end") - pl.col("start")))
     idle, n_gaps = [], gaps.height
     used = rows.group_by(pl.col(_NODE).cast(pl.String)).agg(pl.col("gpu_s").sum(), jobs=pl.len())
+    kinds = dict(trace.once(nodes_seen).select(_NODE, "gpu_type").iter_rows())
     while gaps.height:
         event = _largest(gaps)
         gaps = gaps.join(event, on=[_NODE, "start"], how="anti")
@@ -94,8 +104,14 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
         if event.height > 1:  # all that ran none meanwhile
             event = whole.filter(pl.col("start") <= start, pl.col("end") >= end)
             gaps = gaps.join(event, on=[_NODE, "start"], how="anti")
-        others = [part for node, part in every.items() if node not in set(event[_NODE])]
-        if p >= _ALPHA or not _are_busy(others, (start, end), window):
+        types = {kinds.get(node) for node in event[_NODE]}
+        alike = [node for node in every if kinds.get(node) in types]
+        others = [node for node in alike if node not in set(event[_NODE])]
+        of_type, beside = (rows.filter(pl.col(_NODE).is_in(some)) for some in (alike, others))
+        merged = busy.filter(pl.col(_NODE).is_in(others))
+        takes_over = _take_over(of_type, beside, merged, within=(start, end), window=window)
+        is_begin = start <= window[0] and end - start < DAY_S
+        if p >= _ALPHA or is_begin or not takes_over:
             continue
         of_event = used.join(event.select(_NODE), on=_NODE)
         part = (end - start) / max(window[1] - window[0] - (end - start), 1.0)
@@ -174,17 +190,22 @@ def _largest(gaps: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _are_busy(others: Sequence[pl.DataFrame], within: Window, window: Window) -> bool:
-    """Return whether nodes are nearly as busy within some time as in the whole window."""
-    if not others:
-        return False
-    rows = pl.concat(others)
+def _take_over(
+    jobs: pl.DataFrame, others: pl.DataFrame, busy: pl.DataFrame, *, within: Window, window: Window
+) -> bool:
+    """Return whether other nodes run within some time nearly what all usually do, or are all busy.
 
-    def seconds(first: float, last: float) -> float:
-        held = pl.col(UNTIL).clip(first, last) - pl.col(BEGIN).clip(first, last)
-        return float(rows.select(held.sum()).item()) / (last - first)
+    Idle nodes beside ones that do not take their jobs over lack jobs.
+    """
 
-    return seconds(*within) >= _AS_BUSY * seconds(*window)
+    def held(rows: pl.DataFrame, first: float, last: float) -> float:
+        both = pl.col(UNTIL).clip(first, last) - pl.col(BEGIN).clip(first, last)
+        return float(rows.select(both.sum()).item()) / (last - first)
+
+    if held(others, *within) >= _AS_BUSY * held(jobs, *window):
+        return others.height > 0
+    n = others[_NODE].n_unique()
+    return n > 0 and held(busy, *within) >= _SATURATED * n
 
 
 @returns(ClusterUtilization)
