@@ -35,6 +35,7 @@ from traceana.questions.failures.model import failure_model
 from traceana.questions.failures.nodes import SIGNIFICANT, STRATA, node_failures
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.runtimes import compare_runtimes
+from traceana.questions.failures.slow_nodes import SlowNode, slow_nodes
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
@@ -446,19 +447,23 @@ def _incidence_difference(
 
 _PARTS: Final = 16
 """Bars of a sparkline."""
-_OF_NODES: Final = (*STRATA, "status", "end_reason", "gpus", "runtime_s", "end_s")
+_OF_NODES: Final = (*STRATA, "status", "end_reason", "gpus", "runtime_s", "start_s", "end_s")
 """Columns by which nodes are compared."""
 NODES_NEED: Final = ({"jobs": ("status",)},)
 """What a trace needs; that its jobs have a node is seen in the rows."""
 
 
 class NodesFound(NamedTuple):
-    """Nodes compared, failures of each over time as a sparkline, ended jobs, those with a node."""
+    """Nodes compared, failures of each over time as a sparkline, ended jobs, those with a node.
+
+    `slow` are the nodes on which jobs run longer.
+    """
 
     nodes: pl.DataFrame
     trend: dict[str, str]
     ended: int
     placed: int
+    slow: list[SlowNode]
 
 
 def compare_nodes(trace: Trace, /) -> NodesFound | None:
@@ -476,7 +481,8 @@ def compare_nodes(trace: Trace, /) -> NodesFound | None:
     if not rows[name].count():
         return None
     trend = _trend(rows, name) if "end_s" in has else {}
-    return NodesFound(node_failures(rows, node=name), trend, rows.height, rows[name].count())
+    failures, placed = node_failures(rows, node=name), rows[name].count()
+    return NodesFound(failures, trend, rows.height, placed, slow_nodes(rows, name))
 
 
 def bad_nodes(trace: Trace, /) -> list[str]:

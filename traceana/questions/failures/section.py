@@ -51,6 +51,7 @@ from traceana.questions.failures.section_model import (
     state_overall,
     tests_table,
 )
+from traceana.questions.failures.slow_nodes import SlowNode
 from traceana.questions.failures.tables import (
     FailureByRequest,
     FailureRates,
@@ -379,6 +380,7 @@ def build_nodes(traces: Sequence[Trace]) -> Content:
             continue
         title, nodes = trace.label, result.nodes
         findings.append(_outliers(nodes).of(title))
+        findings += [_slower(node).of(title) for node in result.slow[:_NAMED]]
         blocks += [Heading(title)] if len(traces) > 1 else []
         named = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT).height
         text = (
@@ -388,7 +390,8 @@ def build_nodes(traces: Sequence[Trace]) -> Content:
             "have a node. Cancelled and running jobs, and those without a "
             "comparable job on another node, are not counted. A job on several nodes counts for "
             "each. One that reached its time, memory or other requested limit is no failure of a "
-            f"node. Nodes are named if the adjusted p is below {SIGNIFICANT}."
+            f"node. Nodes are named if the adjusted p is below {SIGNIFICANT}. Runtimes of "
+            "completed jobs are compared in the same way, of jobs with the same number of GPUs."
         )
         shown = nodes.head(max(_MOST_NODES, named))
         if result.trend:
@@ -456,6 +459,35 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
         alert=alert,
         machine=names if more.height == 1 else "",
         heading=alert,
+    )
+
+
+def _slower(node: SlowNode) -> Finding:
+    """State how much longer comparable jobs run on a node, and of which name or since when."""
+    heading = f"completed jobs ran {three_digits(node.ratio)} times as long on node {node.node}"
+    text = f"{heading} as comparable jobs on other nodes (95 % CI "
+    text += f"{three_digits_range(node.ci_low, node.ci_high)}; n = {node.n:,}; adjusted "
+    text += f"{p_equals(node.pvalue_adjusted)})."
+    if node.of_name is not None:
+        name, own, other = node.of_name
+        text += f" Those named {name} ran {three_digits(own)} times as long, others "
+        text += f"{three_digits(other)} times."
+    if node.of_time is not None:
+        first, second = map(three_digits, node.of_time)
+        text += f" The first half of them ran {first} times as long, the second {second} times."
+    alert = f"node {node.node}: completed jobs ran {three_digits(node.ratio)} times as long as "
+    alert += "comparable jobs elsewhere"
+    return Finding(
+        text,
+        effect=node.ratio,
+        interval=(node.ci_low, node.ci_high),
+        n=node.n,
+        cost_gpu_h=node.lost_gpu_hours,
+        cost_jobs=node.n * (1 - 1 / node.ratio),
+        certainty="estimated",
+        alert=alert,
+        machine=node.node,
+        heading=heading,
     )
 
 
