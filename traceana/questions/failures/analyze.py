@@ -229,7 +229,7 @@ def odds_at_equal(
     """Return what is held equal, the odds ratio of failure of two groups, its interval and p.
 
     GPU types are compared within users and sizes (Mantel and Haenszel), without ends at a limit.
-    The users of an account have no other: accounts are compared in the model of failure.
+    Users have one account mostly: an account is compared in the model of failure.
     """
     if of_type := by == "gpu_type":
         _, rows = _compared(trace, by, pair, limits=False)
