@@ -183,13 +183,12 @@ def test_deadlines_met_on_the_trace_of_philly_are_the_printed_ones(
     results = check_claims(open_store(tmp_path), paper="itp-elasticflow")
     assert not results.altered
     name, found = "elasticflow-figure-8b-philly", verdicts(results)
-    printed = {"edf": 0.01, "tiresias": 0.32, "elasticflow": 0.87}  # figure 8b
+    printed = {"edf": 0.01, "tiresias": 0.32, "elasticflow": 0.87, "themis": 0.33}  # figure 8b
     for policy, fraction in printed.items():
         simulated = results.evidence[f"{name}-{policy}"]["simulated"].item()
         assert simulated == pytest.approx(fraction, abs=0.005)
         assert found[f"{name}-{policy}"] == "reproduced"
-    rivals = {rival: found[f"{name}-{rival}"] for rival in ("gandiva", "themis")}
-    assert rivals == {"gandiva": "differs", "themis": "reproduced"}  # .215 and .312, of .15 and .33
+    assert found[f"{name}-gandiva"] == "differs"  # .215 of .15
 
 
 def test_statements_on_instances_against_a_count_by_hand(sample: Store, tmp_path: Path) -> None:

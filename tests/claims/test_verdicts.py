@@ -112,7 +112,7 @@ KNOWN = [
     ("elasticflow-testbed-edf", "reproduced", "8.00 (simulated)"),
     ("elasticflow-testbed-gandiva", "differs", "1.62 (simulated)"),
     ("elasticflow-testbed-tiresias", "reproduced", "1.51 (simulated)"),
-    ("elasticflow-testbed-themis", "reproduced", "1.62 (simulated)"),
+    ("elasticflow-testbed-themis", "reproduced", "1.70 (simulated)"),
     # a simulator and a grid search of 90 lines, written from the description alone
     ("zeus-grid-regret", "not testable", "2.7 to 12.8 times over 6 data sets"),
     ("zeus-time-reduction", "reproduced", "57.0 % to 66.9 % over 79 seeds"),

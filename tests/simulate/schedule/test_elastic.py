@@ -100,6 +100,13 @@ def test_elastic_schedules_are_valid(policy: str) -> None:
     assert found.jobs.equals(simulate_schedule(jobs, policy=policy, gpus=32).jobs)
 
 
+@pytest.mark.parametrize("policy", ["gandiva", "themis"])
+def test_a_start_takes_the_published_overhead(policy: str) -> None:
+    one = pl.DataFrame({"job_id": ["a"], "submit_s": [0], "runtime_s": [100], "gpus": [8]})
+    end = simulate_schedule(one, policy=policy, gpus=8).jobs["end_s"].item()
+    assert end == 100 + 2 + 2 * (3 + 1)  # 2 s, and 2 (log2 g + 1) s for a new placement
+
+
 def test_admission_meets_more_deadlines_than_none() -> None:
     jobs = _jobs(200, np.random.default_rng(2))
     met = {

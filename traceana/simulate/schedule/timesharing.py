@@ -214,7 +214,25 @@ class _EventClock(ContinuousClock):
         return 0
 
 
-class Gandiva(SlottedPolicy):
+class _InTurns(SlottedPolicy):
+    """A policy whose jobs run in turns of a slot while not all of them fit."""
+
+    _crowded = False
+
+    def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
+        """Charge the jobs that start."""
+        return {
+            job: scaling_overhead_s(gpus, state.gpus, cached=False, restart=False)
+            for job, gpus in changes.items()
+            if gpus
+        }
+
+    def wake(self, state: ScheduleState, /) -> float:
+        """Return the end of the turn."""
+        return state.now + self.slot_s if self._crowded else math.inf
+
+
+class Gandiva(_InTurns):
     """Time slicing among jobs of equal size (Gandiva, OSDI'18).
 
     While all jobs fit, all run. Else each size (requested GPUs) gets a part of the cluster in
@@ -226,7 +244,6 @@ class Gandiva(SlottedPolicy):
     def __init__(self, *, slot_s: float | None = None) -> None:
         super().__init__(slot_s=slot_s)
         self._turns: dict[int, list[int]] = {}
-        self._crowded = False
 
     def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
         """Append the arrived jobs to the turns of their size."""
@@ -266,20 +283,8 @@ class Gandiva(SlottedPolicy):
                 turns.sort(key=lambda job: job in ran)
         return changes
 
-    def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> dict[int, float]:
-        """Charge the jobs that start."""
-        return {
-            job: scaling_overhead_s(gpus, state.gpus, cached=False, restart=False)
-            for job, gpus in changes.items()
-            if gpus
-        }
 
-    def wake(self, state: ScheduleState, /) -> float:
-        """Return the end of the turn."""
-        return state.now + self.slot_s if self._crowded else math.inf
-
-
-class Themis(SlottedPolicy):
+class Themis(_InTurns):
     """Finish-time fairness (Themis, NSDI'20), in rounds of a minute.
 
     While all jobs fit, all run. Else fractions x of time in [0, 1], with the sum of GPUs times x
@@ -289,7 +294,8 @@ class Themis(SlottedPolicy):
 
     where the isolated share is the cluster over the number of jobs, over the requested GPUs, at
     most 1. Jobs run in order of x over the rounds that they have received (first those without
-    one), where they fit; equal ones by submission. Deadlines play no part.
+    one), where they fit; equal ones by submission. A job pays the scaling overhead when it starts.
+    Deadlines play no part.
     """
 
     def make_clock(self, state: ScheduleState, /) -> ContinuousClock:
@@ -300,7 +306,6 @@ class Themis(SlottedPolicy):
         # time left, and the isolated share since then
         self._left_s, self._share = np.full(n, np.nan), np.ones(n)
         self._isolated_s, self._rounds = np.zeros(n), np.zeros(n, dtype=np.int64)
-        self._crowded = False
         return ContinuousClock(state)
 
     def order(self, state: ScheduleState, /) -> list[int]:
@@ -314,7 +319,7 @@ class Themis(SlottedPolicy):
             self._left_s[job] = state.remaining(job) / rate
         left = self._left_s[active]
         self._isolated_s[active] += np.where(new, 0.0, (before - left) / self._share[active])
-        share = np.minimum(math.ceil(state.gpus / max(len(active), 1)) / gpus, 1.0)
+        share = np.minimum(state.gpus / max(len(active), 1) / gpus, 1.0)
         self._share[active] = share
         if not self._crowded:
             return active.tolist()
@@ -333,10 +338,6 @@ class Themis(SlottedPolicy):
             runs = {**state.running, **changes}
             self._rounds[[job for job, gpus in runs.items() if gpus]] += 1
         return changes
-
-    def wake(self, state: ScheduleState, /) -> float:
-        """Return the end of the round."""
-        return state.now + self.slot_s if self._crowded else math.inf
 
 
 def _fair_fractions(
