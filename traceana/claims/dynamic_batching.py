@@ -120,8 +120,7 @@ def oscillates(_store: Store, claim: Claim) -> Judgement:
     sweep = sweep_batching(
         {_name(split): split},
         controllers=[
-            Proportional(dead_band=band, averages=True, name=name)
-            for name, band in bands.items()
+            Proportional(dead_band=band, averages=True, name=name) for name, band in bands.items()
         ],
         overheads_s=(0.0,),
         noise_cvs=(_NOISE,),
