@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from inspect import Parameter, isfunction, signature
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from traceana.errors import DataError, TraceanaError
 from traceana.figures import draw_figure, plot_correlations
 from traceana.guesses import _meant
 from traceana.modules import import_named
+from traceana.tables.declare import ResultTable
 from traceana.tables.result import Result, _same
 
 ROWS = pl.DataFrame(
@@ -155,3 +157,22 @@ def test_every_class_of_results_takes_the_comparison_of_the_base() -> None:
         own += [found.__name__ for found in subclasses if "__eq__" in vars(found)]
         waiting += subclasses
     assert not own, "eq=False in the dataclass"
+
+
+def test_columns_side_by_side_with_one_heading_are_the_ends_of_an_interval() -> None:
+    for _ in import_named("*/tables*.py", "questions/*/tables*.py", "simulate/*/tables*.py"):
+        pass
+    waiting, shown_as_one = [ResultTable], set()
+    while waiting:
+        subclasses = waiting.pop().__subclasses__()
+        waiting += subclasses
+        for table in subclasses:
+            columns = [
+                (name, (c.metadata or {}).get("heading")) for name, c in table.columns().items()
+            ]
+            for (low, heading), (high, same) in pairwise(columns):
+                if heading is not None and heading == same:
+                    shown_as_one.add((low, high))
+    ends = {"low": "high", "lowest": "highest", "first": "last"}
+    for low, high in shown_as_one:
+        assert any(low.replace(a, b) == high for a, b in ends.items()), (low, high)

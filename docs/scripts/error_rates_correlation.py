@@ -198,12 +198,14 @@ def main() -> None:
     clusters = ["values", "clusters"]
     alike = clustered(repetitions, ALIKE, 2)
     text = (
-        f"{repetitions:,} repetitions each: the standard error of a fraction of 0.95 or 0.05 is "
-        f"{np.sqrt(0.05 * 0.95 / repetitions):.3f}. {RESAMPLES} resamples of clusters.\n\n"
-        f"### Independent rows\n\n{as_table(by_method(independent(repetitions)))}\n"
-        f"### Rows in clusters\n\n{as_table(wide(alike, clusters, COVERED | REJECTED | NAIVE))}\n"
+        f"In percent, of {repetitions:,} repetitions each: the standard error of 95 or 5 % is "
+        f"{100 * np.sqrt(0.05 * 0.95 / repetitions):.1f} points. {RESAMPLES} resamples of "
+        "clusters.\n\n"
+        f"### Independent rows\n\n{as_table(by_method(independent(repetitions)), percent=True)}\n"
+        "### Correlations of rows in clusters\n\n"
+        f"{as_table(wide(alike, clusters, COVERED | REJECTED | NAIVE), percent=True)}\n"
         f"### Families of 20 tests, 15 without a correlation\n\n"
-        f"{as_table(false_discoveries(repetitions))}"
+        f"{as_table(false_discoveries(repetitions), percent=True)}"
     )
     write_measured("error-rates.md", text, name="correlation")
 

@@ -63,9 +63,9 @@ def goodness() -> str:
             row[setting] = rejected / count
         rows.append(row)
     return (
-        "### Goodness of fit: rejected at 0.05\n\n"
+        "### Goodness of fit: rejected at 5 %\n\n"
         f"{SAMPLES // 2} samples of 100 values each, {RESAMPLES} refits per p.\n\n"
-        + as_table(pl.DataFrame(rows))
+        + as_table(pl.DataFrame(rows), percent=True)
     )
 
 
@@ -78,7 +78,9 @@ def vuong() -> str:
             ("weibull", "gamma"),
         )
     ]
-    return "### Likelihood-ratio tests: rejected at 0.05\n\n" + as_table(pl.DataFrame(rows))
+    return "### Likelihood-ratio tests: rejected at 5 %\n\n" + as_table(
+        pl.DataFrame(rows), percent=True
+    )
 
 
 PAIRS = (
@@ -161,12 +163,14 @@ def tails() -> str:
                 inside = (found["ci_low"] <= 1.5) & (found["ci_high"] >= 1.5)
                 row[f"n = {n:,}, k = {label}"] = inside.mean()
         rows.append(row)
-    return "### Tail index: covered by intervals of 95 %\n\n" + as_table(pl.DataFrame(rows))
+    return "### Tail index: covered by intervals of 95 %\n\n" + as_table(
+        pl.DataFrame(rows), percent=True
+    )
 
 
 def two_groups() -> str:
     return "### Two groups: covered by intervals of 95 %\n\n" + as_table(
-        pl.DataFrame(pair_intervals())
+        pl.DataFrame(pair_intervals()), percent=True
     )
 
 
@@ -204,8 +208,8 @@ def pair_intervals() -> list[dict[str, object]]:
 if __name__ == "__main__":
     uncertain = 2 * np.sqrt(0.95 * 0.05 / SAMPLES)
     head = (
-        f"{SAMPLES} samples each unless stated otherwise: a fraction of 0.95 or 0.05 is then "
-        f"uncertain by {uncertain:.3f} (two standard errors).\n"
+        f"In percent, of {SAMPLES} samples each unless stated otherwise: 95 or 5 % are then "
+        f"uncertain by {100 * uncertain:.1f} points (two standard errors).\n"
     )
     text = "\n".join([head, goodness(), vuong(), tails(), two_groups()])
     write_measured("error-rates.md", text, name="distributions")

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 PAGES = Path(__file__).parents[1] / "explanation"
 
 
-def as_table(frame: pl.DataFrame, /, *, digits: int = 3) -> str:
-    """Return a frame as a Markdown table; floats have so many significant digits."""
+def as_table(frame: pl.DataFrame, /, *, digits: int = 3, percent: bool = False) -> str:
+    """Return a frame as a Markdown table; floats to so many digits, or in percent."""
 
     def cell(value: object) -> str:
+        if isinstance(value, float) and percent:
+            return f"{100 * value:.1f}"
         if isinstance(value, float):
             return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
         if isinstance(value, bool) or value is None:

@@ -59,7 +59,7 @@ def test_the_best_of_every_data_set(store: Path) -> None:
     ("asked", "line"),
     [
         (("--eta", "1.5"), "eta must lie from 0"),
-        (("--gpu", "h100"), "gpu: 'h100' is unknown; there is a40"),
+        (("--gpu", "h100"), "gpu: 'h100' is unknown; found a40"),
         (("--dataset", "x"), "'x' is unknown"),
     ],
 )

@@ -66,7 +66,7 @@ def test_a_users_mistake(store: Path, tmp_path: Path) -> None:
         run(store, *ONE, "--out", str(tmp_path / "runs.xlsx"))
     with pytest.raises(DataError, match="there is no folder"):
         run(store, *ONE, "--out", str(tmp_path / "no" / "runs.csv"))
-    with pytest.raises(DataError, match="gpu: 'h100' is unknown; there is a40, p100"):
+    with pytest.raises(DataError, match="gpu: 'h100' is unknown; found a40, p100"):
         run(store, "--gpu", "h100", "--dataset", "squad")
 
 

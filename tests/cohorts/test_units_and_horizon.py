@@ -59,8 +59,8 @@ def test_without_users_the_units_are_blocks_of_days(tmp_path: Path) -> None:
     # a limit of the intervals stands beside the finding
     limitations = outcomes_section([cohort.trace]).limitations
     assert limitations.endswith(
-        "Dependence between fewer than 60 days, or shorter units, may go unnoticed, so intervals "
-        "may be too narrow."
+        "Dependence may go unnoticed in fewer than 60 days (or shorter units), so intervals may be "
+        "too narrow."
     )
 
 

@@ -42,6 +42,6 @@ def test_a_rate_that_is_biased_is_no_finding(
         traceana.add_table(jobs, trace=name, table="jobs", store=store, title=name)
     page = traceana.build_report(store, out=tmp_path / "out", only="comparison", formats="md")
     text = page.read_text()
-    assert "- Failed within a stated runtime: cumulative incidence: the lowest of 2" in text
+    assert "- Cumulative incidence of failure within a stated runtime: the lowest of 2" in text
     assert "- Failure rate among completed and failed: the lowest" not in text
     assert "33 % of all jobs reached no end state: the rate is biased" in text

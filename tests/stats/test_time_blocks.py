@@ -68,6 +68,6 @@ def test_missing_times_have_no_block() -> None:
 
 
 def test_a_short_log_may_hide_that_its_days_depend_on_each_other() -> None:
-    note = "dependence between fewer than 60 days, or shorter units, may go unnoticed"
+    note = "dependence may go unnoticed in fewer than 60 days (or shorter units)"
     assert time_blocks(*of_days(30, 0.0)).note == f"{note}: intervals may be too narrow"
     assert time_blocks(*of_days(60, 0.0)).note is None

@@ -21,7 +21,7 @@ import typer
 import typer.core
 
 from traceana.cli import claims, compare, figures, ingest, reliability, report, simulate, stores
-from traceana.cli.options import TYPED, described
+from traceana.cli.options import TYPED, Command, described
 from traceana.cli.output import ReaderGoneError, guard_streams
 from traceana.errors import TraceanaError, ask_for_report
 
@@ -104,7 +104,9 @@ _GROUPS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
 }
 for _commands in _GROUPS.values():
     for _name, (_command, _example) in _commands.items():
-        app.command(_name, epilog=f"Example: traceana {_example}")(described(_command, _name))
+        app.command(_name, cls=Command, epilog=f"Example: traceana {_example}")(
+            described(_command, _name)
+        )
 app.add_typer(simulate.app, name="simulate")
 
 

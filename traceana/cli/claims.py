@@ -41,7 +41,7 @@ def claims(
     from traceana.store import open_store
 
     if verdict is not None and verdict not in VERDICTS:
-        raise DataError(f"verdict {verdict!r} is unknown; there is {', '.join(VERDICTS)}")
+        raise DataError(f"verdict {verdict!r} is unknown; there are {', '.join(VERDICTS)}")
     with readable_traces(open_store(store)) as opened:
         with show_fraction("claims") as progress:
             results = check_claims(opened, paper=paper, progress=progress)

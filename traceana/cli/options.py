@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
 import typer
+import typer.core
 
 from traceana.cli.output import check_out
 from traceana.errors import DataError, StoreError
@@ -34,6 +35,16 @@ _WORDS: Final = ("help", "metavar", "name")
 TEXTS: Final[dict[str, dict[str, Any]]] = tomllib.loads(
     files("traceana.cli").joinpath("options.toml").read_text(encoding="utf-8")
 )
+
+
+class Command(typer.core.TyperCommand):
+    """A command whose help names arguments without the types of Python."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:  # noqa: ANN401  as its base
+        super().__init__(*given, **options)
+        for each in self.params:
+            if each.param_type_name == "argument":
+                each.display_type_rich = lambda **_: None  # type: ignore[attr-defined,method-assign]
 
 
 def described(command: Callable[..., None], name: str, /) -> Callable[..., None]:
@@ -99,6 +110,8 @@ def limited_store(
     """Yield the store, or one made for this command: some jobs, without names, with more traces."""
     from traceana.exchange import anonymize as anonymize_trace
     from traceana.exchange import select_jobs
+    from traceana.report import find_data_source
+    from traceana.report.build import open_data_source
     from traceana.store import open_store
 
     given = {name: limit for name, limit in limits.items() if limit is not None}
@@ -120,7 +133,7 @@ def limited_store(
         yield store
         return
     with TemporaryDirectory(prefix="traceana-") as scratch:
-        source = store or open_store(None)
+        source = store or open_data_source(find_data_source())
         if given and not source.traces(table="jobs"):
             named = " and ".join(f"--{name}" for name in given)
             raise DataError(f"{named}: a limit chooses jobs, and there is no table of jobs here")
@@ -134,12 +147,19 @@ def limited_store(
 def _change(
     source: Store, target: Path, chosen: Callable[[Manifest], bool], change: Callable[..., object]
 ) -> None:
-    """Write changed copies of the chosen traces; link the others."""
+    """Write changed copies of the chosen traces, without those of which nothing is left."""
+    changed, refused = [], []
     for trace in source.traces():
-        if chosen(source.manifest(trace)):
-            change(trace, store=source.path, out=target)
-        else:
+        if not chosen(source.manifest(trace)):
             _link(source.path / trace, target)
+            continue
+        try:
+            changed.append(change(trace, store=source.path, out=target))
+        except DataError as error:
+            refused.append(error)
+    if refused and not changed:
+        raise refused[0]
+    sys.stderr.write("".join(f"traceana: note: left out: {error}\n" for error in refused))
 
 
 def _add_traces(source: Store, target: Path, names: list[str]) -> None:

@@ -176,7 +176,7 @@ class _Rows:
             self._shift_s = float(_WEEK_S * (1 + drawn % most))
         rounded = "rounded" if round_s else "grouped" if min_group > 1 else "kept"
         self.treatments = dict.fromkeys(("identifier", "rank", "name"), "digest")
-        self.treatments |= {"reason": "words", "duration": rounded}
+        self.treatments |= {"reason": "one word kept", "duration": rounded}
         self.treatments["time"] = "shifted" if self._shift_s else rounded
         facts = {name: getattr(manifest, name) for name in _TRACE_FACTS}
         if manifest.window == "stated":

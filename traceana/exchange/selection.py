@@ -106,8 +106,9 @@ def select_jobs(
     options = {"since": since, "until": until, "window": ends, "where": where}
     limits = [f"{option} {value}" for option, value in options.items() if value is not None]
     if jobs.is_empty():
-        low, high = find_window(source.scan(trace, "jobs"), manifest)
-        raise DataError(f"{trace}: no job is left ({', '.join(limits)}){_log(low, high)}")
+        timed = limits != [f"where {where}"]
+        log = _log(*find_window(source.scan(trace, "jobs"), manifest)) if timed else ""
+        raise DataError(f"{trace}: no job is left ({', '.join(limits)}){log}")
 
     def write(table: str, path: Path) -> list[str]:
         rows = every if table == "jobs" else source.scan(trace, table)

@@ -12,8 +12,8 @@ class Disclosure(ResultTable):
     column = text("Column", "column; null: all columns that were kept or shifted, together")
     treatment = text(
         "Treatment",
-        "digest, shifted (times), rounded, grouped (means), words (reasons of one word) or kept; "
-        "null for several columns",
+        "digest, shifted (times), rounded, grouped (means), one word kept (of reasons; several "
+        "become a digest) or kept; null for several columns",
     )
     distinct = count("Distinct values", "distinct values; for several columns, combinations")
     single = count("Single rows", "rows whose value no other row has")

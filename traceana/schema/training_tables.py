@@ -95,7 +95,7 @@ def target_of(tables: TrainingTables, /, *, gpu: str, dataset: str, target: floa
             raise DataError(f"{dataset} has no default target; set target= to one of {listed}")
         target = tables.defaults[dataset].target
     if not targets.is_close(target).any():
-        raise DataError(f"no run of {dataset} has target {target!r}; there is {listed}")
+        raise DataError(f"no run of {dataset} has target {target!r}; found {listed}")
     return target
 
 
@@ -104,7 +104,7 @@ def check_one_of(what: str, name: str, values: pl.Series) -> None:
     names = values.unique().sort().to_list()
     if not isinstance(name, str) or name not in names:
         listed = " ".join(", ".join(names).split())  # one line, whatever they hold
-        raise DataError(f"{what}: {name!r} is unknown; there is {listed or 'none'}")
+        raise DataError(f"{what}: {name!r} is unknown; found {listed or 'none'}")
 
 
 def max_power_w(tables: TrainingTables, gpu: str, /) -> float:

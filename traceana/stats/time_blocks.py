@@ -150,6 +150,6 @@ def _units_of_block(
     if longest > 1.5 * allowed:
         note = "dependence lasts longer than a tenth of the span: intervals are too narrow"
     elif n < _SHORT:
-        few = f"dependence between fewer than {_SHORT} days, or shorter units, may go unnoticed"
+        few = f"dependence may go unnoticed in fewer than {_SHORT} days (or shorter units)"
         note = f"{few}: intervals may be too narrow"
     return min(longest, allowed), r, note

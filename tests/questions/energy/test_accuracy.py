@@ -105,10 +105,10 @@ def test_eta_at_its_ends_is_energy_or_time_alone() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"gpu": "v100"}, "gpu: 'v100' is unknown; there is g$"),
-        ({"dataset": "x"}, "dataset on g: 'x' is unknown; there is cifar100, other$"),
-        ({"dataset": "other"}, "dataset of the training runs: 'other' is unknown; there is cifar"),
-        ({"target": 0.55}, "no run of cifar100 has target 0.55; there is 0.5, 0.6$"),
+        ({"gpu": "v100"}, "gpu: 'v100' is unknown; found g$"),
+        ({"dataset": "x"}, "dataset on g: 'x' is unknown; found cifar100, other$"),
+        ({"dataset": "other"}, "dataset of the training runs: 'other' is unknown; found cifar"),
+        ({"target": 0.55}, "no run of cifar100 has target 0.55; found 0.5, 0.6$"),
         ({"eta": 1.5}, "eta must lie from 0 .* to 1 .*; it is 1.5"),
         ({"eta": float("nan")}, "eta must lie from 0 .* to 1 .*; it is nan"),
     ],

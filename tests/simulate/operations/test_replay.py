@@ -453,7 +453,7 @@ def test_a_bad_graph_is_one_clear_line(name: str) -> None:
 @pytest.mark.parametrize(
     ("ideal", "message"),
     [
-        ({"stage": 9}, "no stage is 9; there is 0, 1"),
+        ({"stage": 9}, "no stage is 9; found 0, 1"),
         ({"kind": "coffee"}, "no kind is 'coffee'"),
         ({"color": 1}, "ideal must have keys of kind"),
         ({}, "ideal must have keys"),

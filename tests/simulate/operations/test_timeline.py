@@ -66,7 +66,7 @@ def test_the_file_is_in_the_trace_event_format(tmp_path: Path) -> None:
 
 def test_what_cannot_be_shown_or_written_is_refused(tmp_path: Path) -> None:
     operations = sample_operations()
-    with pytest.raises(DataError, match="no step is 7; there is 0, 1, 2, 3, 4"):
+    with pytest.raises(DataError, match="no step is 7; found 0, 1, 2, 3, 4"):
         operation_timeline(operations, steps=[7])
     with pytest.raises(DataError, match="at least one step"):
         operation_timeline(operations, steps=[])

@@ -104,7 +104,7 @@ def test_a_group_that_cannot_be_simulated_has_a_note() -> None:
     result = simulate(pl.concat([known, other]))
     assert result.groups["note"].to_list() == [
         None,
-        "dataset on g: 'squad' is unknown; there is cifar100",
+        "dataset on g: 'squad' is unknown; found cifar100",
     ]
     with pytest.raises(DataError, match="'squad' is unknown"):
         simulate(other)

@@ -175,10 +175,10 @@ def test_a_users_own_policies() -> None:
     result = simulate(policy=lambda *_: (mine, Lowest()), recurrences=3)
     assert mine.told == [(4, 100.0, 13_050.0, True), (2, 100.0, 9240.0, True), mine.told[0]]
     assert not result.history["profiled"].any()
-    with pytest.raises(DataError, match="chose batch size 3; there is 2, 4"):
+    with pytest.raises(DataError, match="chose batch size 3; found 2, 4"):
         simulate(policy=lambda *_: (_fixed(3), Lowest()))
     only = POWER.filter(pl.col("power_limit_w") == 200)
-    with pytest.raises(DataError, match=r"power limit 100.0 W at batch size 4; there is 200"):
+    with pytest.raises(DataError, match=r"power limit 100.0 W at batch size 4; found 200"):
         simulate(power=only, policy=lambda *_: (_fixed(4), Lowest()))
 
 
@@ -200,9 +200,9 @@ def _fixed(size: int) -> Alternating:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"gpu": "h100"}, "gpu: 'h100' is unknown; there is g"),
-        ({"dataset": "mnist"}, "dataset on g: 'mnist' is unknown; there is cifar100"),
-        ({"target": 0.7}, "no run of cifar100 has target 0.7; there is 0.6"),
+        ({"gpu": "h100"}, "gpu: 'h100' is unknown; found g"),
+        ({"dataset": "mnist"}, "dataset on g: 'mnist' is unknown; found cifar100"),
+        ({"target": 0.7}, "no run of cifar100 has target 0.7; found 0.6"),
         ({"eta": 1.5}, "eta must lie from 0"),
         ({"beta": 0.0}, "beta must be above 0"),
         ({"beta": math.nan}, "beta must be above 0"),
@@ -223,7 +223,7 @@ def _fixed(size: int) -> Alternating:
             {"policy": lambda *_: (Unlearned(lambda: 8), Unlearned(lambda: 8))},
             "the power limit policy Unlearned must have predict, which takes 1 arguments",
         ),
-        ({"policy": "best"}, "'best'; there is zeus, zeus-no-pruning, zeus-no-profiling, default"),
+        ({"policy": "best"}, "'best'; there are zeus, zeus-no-pruning, zeus-no-profiling, default"),
         ({"beta": 0.2}, "both rounds of pruning; a larger beta"),
         ({"beta": 0.2, "policy": "default"}, "recurrence 2 .* in 20 runs"),
     ],
@@ -250,7 +250,7 @@ def test_what_is_wrong_with_a_table() -> None:
         simulate(RUNS.drop("target_epoch"))
     with pytest.raises(DataError, match="several learning rates"):
         simulate(pl.concat([RUNS, RUNS.with_columns(learning_rate=pl.lit(0.2))]))
-    with pytest.raises(DataError, match=r"default batch size 8 .* there is 2, 4"):
+    with pytest.raises(DataError, match=r"default batch size 8 .* found 2, 4"):
         simulate(power=pl.concat([POWER, tiny_power({(8, 200.0): (1.0, 1.0)})]))
 
 

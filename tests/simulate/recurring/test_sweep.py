@@ -45,7 +45,7 @@ def test_what_cannot_be_simulated_is_null_and_said() -> None:
     sweep = sweep_recurring(RUNS, power, seeds=[1])
     assert sweep["runs"].null_count() == 1
     notes = summarize_recurring(sweep).select("dataset", "seeds", "seeds_failed", "note").rows()
-    unknown = "dataset of the training runs: 'squad' is unknown; there is cifar100"
+    unknown = "dataset of the training runs: 'squad' is unknown; found cifar100"
     assert notes == [("cifar100", 1, 0, None), ("squad", 0, 1, unknown)]
     failing = sweep_recurring(RUNS, POWER, seeds=[1], beta=0.2)
     assert "larger beta" in failing["note"][0]
@@ -57,9 +57,9 @@ def test_what_cannot_be_simulated_is_null_and_said() -> None:
 
 
 def test_names_that_are_not_there() -> None:
-    with pytest.raises(DataError, match="gpu: 'x' is unknown; there is g"):
+    with pytest.raises(DataError, match="gpu: 'x' is unknown; found g"):
         sweep_recurring(RUNS, POWER, gpu_types=["x"])
-    with pytest.raises(DataError, match="dataset: 'x' is unknown; there is cifar100"):
+    with pytest.raises(DataError, match="dataset: 'x' is unknown; found cifar100"):
         sweep_recurring(RUNS, POWER, datasets=["x"])
     with pytest.raises(DataError, match="seeds must be 1 to 100,000"):
         sweep_recurring(RUNS, POWER, seeds=[])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from traceana.cli.options import described
+from traceana.cli.options import Command, described
 from traceana.cli.simulate import batching, energy, schedule
 
 app = typer.Typer(
@@ -21,13 +21,13 @@ def _group() -> None:
 
 
 for _name, _command, _options in (
+    ("schedule", schedule.schedule, "TRACE --policy fifo,easy --gpus +10%"),
+    ("place", schedule.place, "TRACE --policy fgd,random"),
     ("deadlines", schedule.deadlines, "TRACE --policies fifo,edf"),
-    ("recurring", energy.recurring, "TRACE --gpu v100 --dataset cifar100"),
+    ("operations", batching.operations, "TRACE --ideal stage=3"),
     ("batching", batching.batching, "--throughputs 100,200,300"),
     ("energy", energy.energy, "TRACE --gpu v100 --dataset librispeech"),
-    ("place", schedule.place, "TRACE --policy fgd,random"),
-    ("operations", batching.operations, "TRACE --ideal stage=3"),
-    ("schedule", schedule.schedule, "TRACE --policy fifo,easy --gpus +10%"),
+    ("recurring", energy.recurring, "TRACE --gpu v100 --dataset cifar100"),
 ):
     _example = f"Example: traceana simulate {_name} {_options}"
-    app.command(_name, epilog=_example)(described(_command, _name))
+    app.command(_name, cls=Command, epilog=_example)(described(_command, _name))

@@ -136,16 +136,18 @@ def operations(
     if timeline is not None and len(jobs) > 1:
         raise DataError(f"--timeline: pass --job, one of {', '.join(jobs)}")
     replays: list[JobReplay] = []
+    notes: list[str] = []
     for name in jobs:
         try:
             replays.append(replay_job(chosen, name, policy=policy))
         except DataError as error:
             if name == jobs[-1] and not replays:
                 raise
-            sys.stderr.write(f"traceana: note: job {name} is left out: {error}\n")
+            notes.append(f"traceana: note: job {name} is left out: {error}\n")
             continue
         if timeline is not None:
             write_timeline(timeline_of(replays[-1].model, policy=policy), timeline)
+    sys.stderr.write("".join(notes))
     about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}
     if json:
         print_json({**about, "results": [_as_json(replay) for replay in replays]})

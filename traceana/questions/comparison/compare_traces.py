@@ -328,7 +328,7 @@ _QUESTIONS: Final = {
     "Failure": ("failure_rate", "Failure rate among completed and failed (fraction)"),
     "Failure by a runtime": (
         "failure_incidence",
-        "Failed within a stated runtime: cumulative incidence (fraction)",
+        "Cumulative incidence of failure within a stated runtime (fraction)",
     ),
     "Concentration": (
         "fraction_gpu_hours_top_1_percent",

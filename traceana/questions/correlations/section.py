@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import product
+from itertools import groupby, product
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -220,8 +221,11 @@ def state_correlations(
     first = f"{who} that request more {name} {answer}{when}"
     sentences = [
         f"{first} (Spearman's {numbers}; n = {rows}{units})",
-        *(f"With more {name} they {answer} ({numbers})" for _, _, name, answer, numbers in others),
     ]
+    for answer, group in groupby(others, key=itemgetter(3)):
+        alike = [(name, numbers) for _, _, name, _, numbers in group]
+        names, found = zip(*alike, strict=True)
+        sentences.append(f"With more {' or '.join(names)} they {answer} ({'; '.join(found)})")
     return ". ".join(sentences) + "."
 
 
@@ -277,7 +281,7 @@ def _cohort(cohort: Cohort) -> Content:
             "over rows; ranks over group means are not tested."
         )
     if late := (cohort.rows["entry_s"] > 0).sum():
-        method += f" {late:,} {cohort.noun} that started before the window are excluded."
+        method += f" Excluded: {late:,} {cohort.noun} that started before the window."
     both = result.table.with_columns(below_s=pl.lit(None, pl.Float64))
     if (cut := cohort.trace.once(cut_correlations)) is not None:
         both = pl.concat([both, cut], how="diagonal")

@@ -98,16 +98,14 @@ def findings_of(cohort: Cohort, outcomes: Outcomes, tests: pl.DataFrame, /) -> l
         if verdict != NEGLIGIBLE and not (decided and verdict == INCONCLUSIVE):
             findings += _tested(what, group, test)
     if outcomes.horizon is not None:
-        named = [_median(row, by, cohort) for row in _largest(outcomes.runtimes.groups, by)]
         what = f"median runtime of {cohort.noun} until any end (Kaplan-Meier)"
-        findings.append(f"{what}. {'. '.join(named)}.")
+        findings += _medians(what, outcomes.runtimes.groups, by, cohort)
     for status in outcomes.comparisons:
         test = rows[f"runtime of {status} {cohort.noun} by {group}"]
         table = outcomes.runtimes.groups.filter(pl.col("status") == status)
-        named = [_median(row, by, cohort) for row in _largest(table, by)]
         what = f"runtime of {status} {cohort.noun}"
         findings += _tested(what, group, test)
-        findings.append(f"median {what}. {'. '.join(named)}.")
+        findings += _medians(f"median {what}", table, by, cohort)
     return findings
 
 
@@ -240,6 +238,13 @@ def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
     if not row["completed"]:
         counts += "; none is recorded as completed"
     return f"{row[by]}: {share(row['rate'])} ({counts})"
+
+
+def _medians(what: str, groups: pl.DataFrame, by: str, cohort: Cohort) -> list[str]:
+    """State the medians of the largest groups; a median of few rows is in the table alone."""
+    rows = [row for row in _largest(groups, by) if row["n"] >= _FEWEST]
+    named = [_median(row, by, cohort) for row in rows]
+    return [f"{what}. {'. '.join(named)}."] if len(named) > 1 else []
 
 
 def _median(row: dict[str, Any], by: str, cohort: Cohort) -> str:
@@ -466,15 +471,16 @@ def _listed(**others: pl.DataFrame) -> str:
 
 def _together(row: dict[str, Any], unclear: list[str]) -> str:
     """State the test of collinear features together, and whose own interval contains 1."""
-    p, verdict = p_equals(row["pvalue"]), "show no association together"
-    if row["pvalue"] < _ALPHA:
-        p, verdict = f"{p}, {row['df']} df", "are together associated with failure"
     names = [name.removesuffix(" doubled") for name in row["features"].split(", ")]
     alike = [in_sentence(name) for name in names if name in unclear]
     apart = "the interval of each excludes 1" if not alike else "which of them is not certain"
     if 0 < len(alike) < len(names):
         apart = f"that of {listed(alike)} alone is not certain"
-    return f"collinear features {listed(map(in_sentence, names))} {verdict} ({p}); {apart}."
+    shown = f"show no association together ({p_equals(row['pvalue'])})"
+    if row["pvalue"] < _ALPHA:
+        p = f"{p_equals(row['pvalue'])}, {row['df']} df"
+        shown = f"are together associated with failure ({p}); {apart}"
+    return f"collinear features {listed(map(in_sentence, names))} {shown}."
 
 
 def _times(odds_ratio: float) -> str:

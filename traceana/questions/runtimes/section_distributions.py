@@ -236,8 +236,8 @@ def _findings(fits: DistributionFits, result: RuntimeDistributions, title: str) 
     dropped = {} if result.sensitivity is None else result.sensitivity.row(-1, named=True)
     if dropped and dropped["best"] != fits.best:
         others += (
-            f" {dropped['best'].capitalize()} fits best without the left-truncated and censored "
-            f"rows, which biases low (n = {dropped['n']:,})."
+            f" Without the left-truncated and censored rows {dropped['best']} fits best "
+            f"(n = {dropped['n']:,}; runtimes are biased low then)."
         )
     return best, f"{title}:{others}" if others else ""
 

@@ -37,7 +37,6 @@ from traceana.questions.stragglers.tables import (
 from traceana.store import Trace
 from traceana.tables.formatting import (
     count,
-    fine_fraction,
     listed,
     plural,
     share,
@@ -273,8 +272,8 @@ def _match_jobs(trace: Trace) -> Content:
     if rows.height:
         named = ", ".join(
             f"{row['job_id']} is {row['cov_job_id']} (ddof {row['ddof']}, "
-            f"{fine_fraction(row['fraction_within_rounding'])} of {row['overlap']:,} differences "
-            "within rounding)"
+            f"{row['fraction_within_rounding'] * row['overlap']:,.0f} of {row['overlap']:,} "
+            "differences within rounding)"
             for row in rows.iter_rows(named=True)
         )
         are = f"{rows['job_id'].n_unique()} are rows of the published CoV table"

@@ -46,11 +46,10 @@ from traceana.tables.formatting import (
 )
 
 _LIMITATIONS: Final = (
-    "Outages, drained nodes and changes of level are tested at 1 % each. Of 1,140 simulated logs "
-    "without an outage 8 had a false one, of 250 of several GPU types 1 had one of a type, of 120 "
-    "without a change of level none, and of 105 without a drained node none. Standstills of a "
-    "queue are not tested. Changes shorter than three days (of demand, a queue or a user: a week) "
-    "are not tested. Waits and demand leave out outages."
+    "Outages, drained nodes and changes of level are tested at 1 % each: of simulated logs without "
+    "any, fewer than 1 % had a false one of each kind. Standstills of a queue, and changes shorter "
+    "than three days (of demand, a queue or a user: a week), are not tested. Waits and demand "
+    "leave out outages."
 )
 _PANELS: Final = (
     "jobs",

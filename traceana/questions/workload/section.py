@@ -342,7 +342,7 @@ def _reckoned(load: _Load) -> str:
     note = load.results.reckoned
     if not note:
         return ""
-    return f"In GPU-hours, {re.sub('[0-9]+', lambda n: f'{int(n[0]):,}', note)}."
+    return f"GPU-hours: {re.sub('[0-9]+', lambda n: f'{int(n[0]):,}', note)}."
 
 
 def _survivors(load: _Load) -> str:

@@ -385,8 +385,8 @@ def _policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
             chosen[getattr(policy, "__name__", type(policy).__name__)] = policy
         else:
             raise DataError(
-                f"no policy is called {policy!r}; there is {', '.join(POLICIES)}, or a function of "
-                "the jobs that returns one rank per job"
+                f"no policy is called {policy!r}; there are {', '.join(POLICIES)}, or a function "
+                "of the jobs that returns one rank per job"
             )
     if not chosen or len(chosen) < len(given):
         raise DataError("policies must be one or more with different names")

@@ -280,7 +280,7 @@ def _among(name: str, values: Values, present: NDArray[Any]) -> NDArray[np.bool_
     names = present.astype(str)
     if unknown := [value for value in _listed(values) if str(value) not in names]:
         listed = ", ".join(map(str, np.unique(present)[:20]))
-        raise DataError(f"operations: no {name} is {unknown[0]!r}; there is {listed}")
+        raise DataError(f"operations: no {name} is {unknown[0]!r}; found {listed}")
     return np.isin(names, [str(value) for value in _listed(values)])
 
 

@@ -107,7 +107,7 @@ def _places(model: Model, steps: Sequence[int] | None) -> list[int]:
         return list(range(min(len(numbers), max(1, min(_MOST_STEPS, _MOST_OPERATIONS // each)))))
     if unknown := [step for step in steps if step not in numbers]:
         listed = ", ".join(map(str, numbers[:20]))
-        raise DataError(f"operations: no step is {unknown[0]!r}; there is {listed}")
+        raise DataError(f"operations: no step is {unknown[0]!r}; found {listed}")
     if not steps:
         raise DataError("steps must name at least one step")
     return sorted({numbers.index(step) for step in steps})

@@ -304,7 +304,7 @@ def policy_maker(policy: str | PolicyMaker, /) -> tuple[str, PolicyMaker]:
         return policy, POLICIES[policy]
     if isinstance(policy, str):
         raise DataError(
-            f"no policy is called {policy!r}; there is {', '.join(POLICIES)}, or a function of "
+            f"no policy is called {policy!r}; there are {', '.join(POLICIES)}, or a function of "
             "(job, eta, rng), on the command line as package.module:name"
         )
     if not callable(policy):

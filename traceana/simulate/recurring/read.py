@@ -185,7 +185,7 @@ def read_job(
     if default not in batches:
         raise DataError(
             f"default batch size {default} of {dataset} was not both trained and profiled on "
-            f"{gpu}; there is {', '.join(map(str, batches))}"
+            f"{gpu}; found {', '.join(map(str, batches))}"
         )
     return JobTrace(
         gpu=gpu,

@@ -74,7 +74,7 @@ class Runner:
         batch = self.job.batches.get(batch_size)
         if batch is None:
             choices = ", ".join(map(str, self.job.batches))
-            raise DataError(f"the policy chose batch size {batch_size!r}; there is {choices}")
+            raise DataError(f"the policy chose batch size {batch_size!r}; found {choices}")
         limit = self._limits.predict(batch_size)
         if profiling := limit is None:
             for profiled, epoch in batch.limits.items():
@@ -85,7 +85,7 @@ class Runner:
             choices = ", ".join(f"{each:g}" for each in batch.limits)
             raise DataError(
                 f"the policy chose power limit {limit!r} W at batch size {batch_size}; "
-                f"there is {choices}"
+                f"found {choices}"
             )
         # the same draw as choice(n, size=1, replace=False), at a fifth of its time
         path = batch.epochs[self._rng.integers(len(batch.epochs))]

@@ -88,7 +88,7 @@ class Totals(ResultTable):
     cost_j = joules("Cost")
     cost_saved = fraction("Cost saved")
     regret_j = joules("Regret", "cost minus that of the oracle")
-    regret_fraction = fraction("Regret", "regret over the cost of the oracle")
+    regret_fraction = fraction("Relative regret", "regret over the cost of the oracle")
 
 
 class Gaps(ResultTable):
