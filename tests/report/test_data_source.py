@@ -86,8 +86,8 @@ def test_without_a_store_the_command_reports_on_the_sample_and_says_so(
     assert run(monkeypatch, "--only", "provenance", "--where", "gpus >= 1", "--out", "limited") == 0
     limited = (nowhere / "limited/index.html").read_text(encoding="utf-8")
     assert "where gpus &gt;= 1" in limited
-    note = "note: left out: alibaba-pai-2020: no job is left (where gpus >= 1)\n"
-    assert capsys.readouterr().err.endswith(note)
+    left_out = "note: left out: alibaba-pai-2020: no job is left (where gpus >= 1)\n"
+    assert capsys.readouterr().err.endswith(left_out)
     # made once, then taken again
     (made,) = (nowhere.parent / "cache/traceana/sample").iterdir()
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*.parquet")}

@@ -44,7 +44,7 @@ class Command(typer.core.TyperCommand):
         super().__init__(*given, **options)
         for each in self.params:
             if each.param_type_name == "argument":
-                each.display_type_rich = lambda **_: None  # type: ignore[attr-defined,method-assign]
+                each.display_type_rich = lambda **_: None  # type: ignore[attr-defined]
 
 
 def described(command: Callable[..., None], name: str, /) -> Callable[..., None]:

@@ -223,8 +223,7 @@ def state_correlations(
         f"{first} (Spearman's {numbers}; n = {rows}{units})",
     ]
     for answer, group in groupby(others, key=itemgetter(3)):
-        alike = [(name, numbers) for _, _, name, _, numbers in group]
-        names, found = zip(*alike, strict=True)
+        _, _, names, _, found = zip(*group, strict=True)
         sentences.append(f"With more {' or '.join(names)} they {answer} ({'; '.join(found)})")
     return ". ".join(sentences) + "."
 
