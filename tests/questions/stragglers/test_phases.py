@@ -10,6 +10,7 @@ from traceana import open_store
 from traceana.ingesters.ingestion import store_frames
 from traceana.questions.stragglers import section
 from traceana.questions.stragglers.phases import common_stalls, slow_phases
+from traceana.questions.stragglers.section_variation import build_attributes
 from traceana.stats.arrays import Floats
 from traceana.store import Trace
 
@@ -108,3 +109,19 @@ def test_slow_first_steps_are_no_stalls_that_recur() -> None:
     values[:10] /= 6
     values[::50] *= 6
     assert [(row["n"], row["apart"]) for row in common_stalls(stored(values))] == [(8, 50)]
+
+
+@pytest.mark.parametrize("drift", [0.3, 0.0])
+def test_a_host_that_becomes_slower_is_stated_with_its_first_and_last_ratio(drift: float) -> None:
+    values = times(5, steps=400)
+    values[:, 4:8] *= (1.1 * (drift == 0) or 1) + drift * np.arange(400)[:, None] / 400
+    trace = stored(values)
+    first, last = (
+        np.median(values[part, 4:8]) / np.median(np.delete(values[part], range(4, 8), axis=1))
+        for part in (slice(0, 40), slice(360, 400))
+    )
+    text = f"It became slower: {first:.2f} times the others' time in the first tenth, {last:.2f} in"
+    [finding] = build_attributes([trace]).findings
+    assert "host h1 explains" in str(finding).lower()
+    assert (text in finding) == bool(drift)
+    assert not any("-0" in one for one in section.build([trace]).findings)

@@ -38,6 +38,7 @@ from traceana.tables.formatting import (
 )
 
 _MAX_DRAWN: Final = 2
+_LEAST_CAUSE: Final = 0.01
 _LEAST_STALLED: Final = 0.01
 """Fraction of a job's time below which its stalls are no main result."""
 _NAMED: Final = 3
@@ -267,12 +268,13 @@ def _findings(trace: Trace, jobs: pl.DataFrame, result: StragglerResult) -> list
     heading = f"waiting for its slowest worker would make {job} take {longer}"
     is_null = not (most["n_episodes"] or most["n_slow_workers"])
     findings.append(Finding(cost, heading=heading, is_null=is_null))
-    if most["episodes_fraction"] or most["levels_fraction"]:
+    parts = [max(most[name] or 0.0, 0.0) for name in ("episodes_fraction", "levels_fraction")]
+    if max(parts) >= _LEAST_CAUSE:
+        episodes, levels = map(share, parts)
         causes = (
-            f"of the loss of {job}, {share(most['episodes_fraction'])} is due to episodes "
-            f"and {share(most['levels_fraction'])} to workers that are slower beyond noise."
+            f"of the loss of {job}, {episodes} is due to episodes and {levels} to workers that "
         )
-        findings.append(Finding(causes))
+        findings.append(Finding(f"{causes}are slower beyond noise."))
     return findings
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.page.blocks import (
@@ -35,6 +36,7 @@ from traceana.questions.stragglers.tables import (
     StragglerAttributes,
 )
 from traceana.store import Trace
+from traceana.store.frames import collect
 from traceana.tables.formatting import (
     count,
     listed,
@@ -318,6 +320,12 @@ _DEFINITIONS: Final = (
 )
 
 
+_TENTHS: Final = 10
+_BECAME: Final = 1.05
+_STEADILY: Final = 0.9
+"""Ratio of the last tenth's slowness to the first one's, and rank correlation over the tenths."""
+
+
 def build_attributes(traces: Sequence[Trace]) -> Content:
     """The group that explains most of each job, and a figure of the job that gains most."""
     results = {trace: trace.once(workers.attributes_of_jobs) for trace in traces}
@@ -325,7 +333,7 @@ def build_attributes(traces: Sequence[Trace]) -> Content:
     if not results:
         return Content()
     findings = tuple(
-        _finding(result.attributes.sort(*workers.JOB_ORDER)).of(trace.label)
+        _finding(result.attributes.sort(*workers.JOB_ORDER), trace).of(trace.label)
         for trace, result in results.items()
     )
     blocks = (
@@ -388,7 +396,7 @@ def draw_attributes(traces: Sequence[Trace]) -> list[Drawing]:
     return pictures
 
 
-def _finding(jobs: pl.DataFrame) -> Finding:
+def _finding(jobs: pl.DataFrame, trace: Trace) -> Finding:
     table = jobs.filter("explains")
     number = jobs["job_id"].n_unique()
     if table.is_empty():
@@ -410,7 +418,7 @@ def _finding(jobs: pl.DataFrame) -> Finding:
     row, *others = table.head(3).rows(named=True)
     group, job = f"{row['attribute']} {row['group']}", row["job_id"]
     heading = f"{group} explains {share(row['explained'])} of the slowdown of {job}"
-    parts = [f"{heading} ({_by_chance(row)})."]
+    parts = [f"{heading} ({_by_chance(row)}).{_slower_by_time(trace, row)}"]
     parts += [
         f"In {other['job_id']}, {other['attribute']} {other['group']} explains "
         f"{share(other['explained'])} ({_by_chance(other)})."
@@ -423,6 +431,27 @@ def _finding(jobs: pl.DataFrame) -> Finding:
     if row["gain"] >= _COSTLY and row["attribute"] != "worker":
         alert = f"{group} costs {share(row['gain'])} of the time of {job}"
     return Finding(" ".join(parts), heading=heading, alert=alert, cost_jobs=row["gain"])
+
+
+def _slower_by_time(trace: Trace, row: dict[str, Any]) -> str:
+    """State that a group became slower steadily; empty otherwise."""
+    time = workers.clock(trace)
+    name = {"worker": "worker_id"}.get(row["attribute"], row["attribute"])
+    rows = trace.rows("worker_samples").filter(nw.col("job_id") == row["job_id"])
+    samples = collect(rows.select(time, name, "batch_time").drop_nulls(time))
+    tenth = ((pl.col(time).rank("dense") - 1) * _TENTHS / pl.col(time).n_unique()).floor()
+    is_group = pl.col(name).cast(pl.String) == row["group"]
+    inside, outside = (pl.col("batch_time").filter(one).median() for one in (is_group, ~is_group))
+    table = samples.group_by(tenth.alias("tenth")).agg(ratio=inside / outside).sort("tenth")
+    ratios = table["ratio"].drop_nulls()
+    if ratios.len() < _TENTHS or ratios[-1] < _BECAME * ratios[0]:
+        return ""
+    if table.select(pl.corr("tenth", "ratio", method="spearman")).item() < _STEADILY:
+        return ""
+    first, last = three_digits(ratios[0]), three_digits(ratios[-1])
+    return (
+        f" It became slower: {first} times the others' time in the first tenth, {last} in the last."
+    )
 
 
 def _by_chance(row: dict[str, Any]) -> str:
