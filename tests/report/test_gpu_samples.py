@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 import traceana
 from tests.questions.utilization.test_gpu_samples import JOBS, SAMPLES
@@ -34,3 +35,31 @@ def test_without_users_the_idle_job_is_an_alert(tmp_path: Path) -> None:
     traceana.add_table(samples, trace="mine", table="gpu_samples", store=store)
     page = build_report(store, out=tmp_path / "out", only="gpu-samples", formats="md").read_text()
     assert "- Job idle left 100.0 % of 1.0 GPU-hours idle" in page
+
+
+@pytest.mark.parametrize("idle_s", [1800, 0])
+def test_gpus_that_are_idle_as_jobs_begin_are_stated(tmp_path: Path, idle_s: int) -> None:
+    """20 jobs of 2 h on 4 GPUs, sampled every 5 min; a tenth of later samples are idle, too."""
+    begins = [9000.0 * job for job in range(20)]
+    jobs = pl.DataFrame({"job_id": [f"j{job}" for job in range(20)], "start_s": begins})
+    jobs = jobs.with_columns(end_s=pl.col("start_s") + 7200, gpus=4.0, NodeList=pl.lit("n1"))
+    rows = [
+        ("n1", f"{gpu}", begin + age, 0.0 if age < idle_s or (age / 300 + gpu) % 10 == 9 else 0.8)
+        for begin in begins
+        for gpu in range(4)
+        for age in range(0, 7200, 300)
+    ]
+    samples = pl.DataFrame(
+        rows, schema=["machine_id", "gpu", "time_s", "utilization"], orient="row"
+    )
+    store = tmp_path / "data"
+    mapping = '[trace]\nkeep = ["NodeList"]\n[jobs]\n' + "".join(
+        f'{name} = "{name}"\n' for name in ("job_id", "start_s", "end_s", "gpus")
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=store, mapping=mapping)
+    traceana.add_table(samples, trace="mine", table="gpu_samples", store=store)
+    page = build_report(store, out=tmp_path / "out", only="gpu-samples", formats="md").read_text()
+    lost = 20 * 4 * idle_s / 3600  # of 160
+    stated = "100 % of the jobs left their GPUs idle when they began"
+    assert (f"{stated}: {lost:.1f} GPU-hours" in page) == (idle_s > 0)
+    assert (f"{stated}, for 30 min until the first use (median of 20 jobs" in page) == (idle_s > 0)

@@ -27,6 +27,8 @@ from traceana.tables.declare import declared, returns
 
 _KEYS: Final = ("machine_id", "gpu", "time_s")
 _MEASURES: Final = ("utilization", "memory_gib", "power_w")
+IDLE_BELOW: Final = 0.01
+"""Utilization below which a GPU is idle."""
 _LONGEST_GAP: Final = 3
 """Median intervals after which the time until the next sample of a GPU is a gap."""
 
@@ -108,7 +110,7 @@ def sampled_gpu_usage(
     by: Names = "user",
     *,
     jobs: IntoFrame | None = None,
-    idle_below: float = 0.01,
+    idle_below: float = IDLE_BELOW,
     machine: str = "machine_id",
 ) -> pl.DataFrame:
     """Compute utilization, idle GPU-hours and power from samples of GPUs.
@@ -250,15 +252,42 @@ def unlike_gpus(samples: IntoFrame, /) -> tuple[pl.DataFrame, pl.DataFrame]:
     return idle.sort("machine_id", "gpu"), low.sort("power_w", "machine_id")
 
 
+def _joined(trace: Trace) -> dict[str, Any]:
+    """Return the jobs, and their column of machines, that samples are assigned to; or none."""
+    if not trace.has("jobs", ("start_s",)):
+        return {}
+    machine = node_column(trace.scan("jobs").collect_schema().names())
+    return {"jobs": trace.frame("jobs"), "machine": machine} if machine else {}
+
+
+def idle_at_begin(trace: Trace, /) -> pl.DataFrame:
+    """Return of each job that used its GPUs [job_id, begin_s, begin_h, idle_h, gpu_h].
+
+    begin_s is from its first sample to the first use of any of its GPUs, begin_h the GPU-hours in
+    it, idle_h those of all idle samples, and gpu_h those of all samples.
+    """
+    samples, options = trace.frame("gpu_samples"), _joined(trace)
+    rows = _read_samples(samples)
+    if options:
+        rows = assign_gpu_samples(samples, options["jobs"], machine=options["machine"])
+    hours, idle = pl.col("interval_s") / 3600, pl.col("utilization") < IDLE_BELOW
+    first = pl.col("time_s").filter(~idle).min()
+    rows = rows.drop_nulls(["job_id", "utilization"])
+    table = rows.group_by("job_id").agg(
+        begin_s=first - pl.col("time_s").min(),
+        begin_h=hours.filter(pl.col("time_s") < first).sum(),
+        idle_h=hours.filter(idle).sum(),
+        gpu_h=hours.sum(),
+    )
+    return table.drop_nulls("begin_s").sort("job_id")
+
+
 SHOWN_GROUPS: Final = 10  # users and jobs with the most idle GPU-hours
 
 
 def analyze_gpu_samples(trace: Trace, /) -> dict[str, pl.DataFrame]:
     """Return the usage of GPUs (key ""), and by user and job_id where these are known."""
-    samples, options = trace.frame("gpu_samples"), dict[str, Any]()
-    if trace.has("jobs", ("start_s",)):
-        machine = node_column(trace.scan("jobs").collect_schema().names())
-        options = {"jobs": trace.frame("jobs"), "machine": machine} if machine else {}
+    samples, options = trace.frame("gpu_samples"), _joined(trace)
     usage = {"": sampled_gpu_usage(samples, by=(), **options)}
     users = ("user",) if options and trace.has("jobs", ("user",)) else ()
     for by in (*users, "job_id"):

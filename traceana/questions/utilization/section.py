@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from traceana.cohorts.cohort import MOST_GROUPS, sample_note, task_title
@@ -33,6 +34,7 @@ from traceana.questions.utilization.analyze import (
 from traceana.questions.utilization.gpu_samples import (
     SHOWN_GROUPS,
     analyze_gpu_samples,
+    idle_at_begin,
     unlike_gpus,
 )
 from traceana.questions.utilization.tables import (
@@ -332,6 +334,10 @@ REQUESTED_USED = Section(
 
 _OWNERS: Final = {"user": "user", "job_id": "job"}
 _MOSTLY: Final = 0.5
+_FEWEST_BEGINS: Final = 10
+_NOTED: Final = 0.05
+_COSTLY: Final = 0.1
+"""Jobs that begin idle, and what of their GPU-hours is then lost, to be stated and as an alert."""
 _UNLIKE: Final = 3
 """GPUs, and machines, that differ from others and are named."""
 
@@ -356,7 +362,7 @@ def build_gpu_samples(traces: Sequence[Trace]) -> Content:
             if row["n_ambiguous"]:
                 prefix += "among samples of a prefix job, "
             findings += _idlest(prefix, _OWNERS[by], by, result[by].drop_nulls(by).head(1))
-        findings += _unlike(trace)
+        findings += [*_begins_idle(trace), *_unlike(trace)]
         tables = [result_table(result[""], SampledUsage, caption="Sampled use of GPUs")]
         for by, owner in _OWNERS.items():
             if by in result:
@@ -387,6 +393,29 @@ def _idlest(title: str, owner: str, by: str, first: pl.DataFrame) -> Iterator[Fi
             cost_gpu_h=row["idle_gpu_hours"],
             alert=alert if row["fraction_idle"] > _MOSTLY else "",
         )
+
+
+def _begins_idle(trace: Trace) -> Iterator[Finding]:
+    """State how long jobs leave all their GPUs idle before they first use one."""
+    jobs = trace.once(idle_at_begin)
+    waited = jobs.filter(pl.col("begin_s") > 0)
+    lost, idle, held = (float(jobs[name].sum()) for name in ("begin_h", "idle_h", "gpu_h"))
+    if waited.height < _FEWEST_BEGINS or lost < _NOTED * held:
+        return
+    heading = f"{trace.label}: {share(waited.height / jobs.height)} of the jobs left their GPUs "
+    heading += "idle when they began"
+    usual = duration(float(np.median(jobs["begin_s"])))
+    yield Finding(
+        f"{heading}, for {usual} until the first use (median of "
+        f"{jobs.height:,} jobs that used them): {hours(lost)} of their {hours(idle)} idle "
+        f"GPU-hours.",
+        effect=lost / held,
+        n=jobs.height,
+        cost_gpu_h=lost,
+        cost_jobs=waited.height,
+        alert=f"{heading}: {hours(lost)} GPU-hours" if lost >= _COSTLY * held else "",
+        heading=heading,
+    )
 
 
 def _unlike(trace: Trace) -> Iterator[Finding]:
