@@ -13,6 +13,7 @@ import polars as pl
 from traceana.page.blocks import Content, Text
 from traceana.page.finding import Finding
 from traceana.page.section import Section
+from traceana.questions.failures.positions import failing_positions
 from traceana.questions.failures.repeats import (
     AGAIN_S,
     FIRST_S,
@@ -31,6 +32,8 @@ _FEWEST, _PART, _TIMES = 20, 0.2, 2
 which the name is stated."""
 _PLAIN: Final = re.compile("(?i)fail|err")
 """Reasons that state no more than the status does."""
+_MOSTLY: Final = 0.5
+"""Failed tasks of some positions of arrays from which they are an alert."""
 _COSTLY: Final = 0.1
 """Fraction of all hours from which it is an alert."""
 _DEFINITIONS: Final = (
@@ -52,11 +55,12 @@ def build(traces: Sequence[Trace]) -> Content:
     for trace in distinct_traces(traces):
         repeats = trace.once(find_repeats)
         stated = [*_series(repeats, trace), *_crashes(repeats)] or [*_name(repeats)]
-        findings += [finding.of(trace.label) for finding in stated]
+        placed = (_positions(row) for row in trace.once(failing_positions)[:_NAMED])
+        findings += [finding.of(trace.label) for finding in (*stated, *placed)]
         late = fewest_tries(repeats.ended, soon=False)
         tries += [(repeats.tries, late)] if stated else []
-    if not findings:
-        return Content()
+    if not tries:
+        return Content(tuple(findings))
     soon, late = map(min, zip(*tries, strict=True))
     text = (
         f"{_DEFINITIONS} A series has at least {soon} failures, or {late} that may be later: with "
@@ -117,6 +121,26 @@ def _name(repeats: Repeats) -> Iterator[Finding]:
         text = f"{heading}{why}, {share(failed / ended)} of the completed and failed ones and of "
         text += f"others {share(others)}"
         yield _finding(repeats, row, failed, text, heading)
+
+
+def _positions(row: dict[str, Any]) -> Finding:
+    """State from which position, or up to which, the tasks of arrays of a name fail more often."""
+    low, high = ((failed / n, f"{failed:,} of {n:,}") for failed, n in row["sides"])
+    first, last = f"from task {row['from']} on", f"before task {row['from']}"
+    if low[0] > high[0]:
+        low, high, first, last = high, low, last, first
+    heading = f"arrays {row['name']}{_of(row['user'])} fail {first}"
+    text = f"{heading}: {share(high[0])} of these tasks ({high[1]}), {last} {share(low[0])} "
+    text += f"({low[1]}; {row['arrays']:,} arrays)"
+    return Finding(
+        f"{text}.",
+        effect=high[0] - low[0],
+        n=row["failures"],
+        cost_jobs=row["failures"],
+        certainty="estimated",
+        alert=text if high[0] > _MOSTLY else "",
+        heading=heading,
+    )
 
 
 def _finding(repeats: Repeats, row: dict[str, Any], n: int, text: str, heading: str) -> Finding:
