@@ -89,12 +89,11 @@ def test_the_heading_starts_from_the_policy_that_the_log_resembles(tmp_path: Pat
     [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
     assert finding == (
         "mine: GPU jobs would wait 1.67 min on average under fifo and 33.3 s under easy "
-        "(backfilling), and with 10 % more GPUs 1.67 min and 33.3 s (simulated; n = 3). They "
-        "waited 1.67 min, which is closer to fifo."
+        "(backfilling) (simulated; n = 3). 10 % more GPUs (1) are fewer than any job requests (2). "
+        "They waited 1.67 min, which is closer to fifo."
     )
     assert getattr(finding, "heading", "") == (
-        "mine: backfilling (easy) would change the mean wait from 1.67 min to 33.3 s, 10 % more "
-        "GPUs to 1.67 min"
+        "mine: backfilling (easy) would change the mean wait from 1.67 min to 33.3 s"
     )
 
 
@@ -145,3 +144,29 @@ def test_waits_that_the_simulation_has_not_are_no_reason_against_gpus(
     assert getattr(finding, "heading", "").endswith("does not reproduce the recorded waits")
     assert getattr(finding, "certainty", "") == "cannot tell"
     assert "longer than under either. Waits for a GPU type" in finding
+
+
+@pytest.mark.parametrize(("size", "is_few"), [(8.0, True), (1.0, False)])
+def test_more_gpus_that_are_fewer_than_a_job_requests_do_not_shorten_waits(
+    tmp_path: Path, size: float, *, is_few: bool
+) -> None:
+    """Three jobs of 1 h on all 16 GPUs, or half of them, one after the other."""
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"{at}" for at in range(6)],
+            "submit_s": [0.0] * 6,
+            "start_s": [3600.0 * (at // 2) for at in range(6)],
+            "end_s": [3600.0 * (at // 2 + 1) for at in range(6)],
+            "runtime_s": [3600.0] * 6,
+            "gpus": [8.0] * 5 + [size],
+        }
+    )
+    machines = pl.DataFrame({"machine_id": ["m", "n"], "gpus": [8.0, 8.0]})
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
+    [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
+    few = "10 % more GPUs (2) are fewer than any job requests (8)"
+    assert (few in str(finding)) == is_few
+    assert ("with 10 % more GPUs" in finding) == (not is_few)
+    assert "1 h on average under fifo" in finding  # waits of 0, 0, 1, 1, 2 and 2 h
+    assert "They waited 1 h too." in finding

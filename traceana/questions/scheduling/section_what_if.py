@@ -134,9 +134,10 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     shown = {
         policy: "less than 1 s" if 0 < wait < 1 else duration(wait) for policy, wait in of.items()
     }
-    text = _simulated(
-        shown, any(of[policy] for policy in what_if.WAITS), f"simulated; n = {jobs:,}"
-    )
+    is_waiting, few = any(of[policy] for policy in what_if.WAITS), ""
+    if all(of[policy] == of[policy + _MORE] for policy in what_if.WAITS):
+        few = _too_few(trace, waits)
+    text = _simulated(shown, is_waiting, f"simulated; n = {jobs:,}", few)
     closest, compared, reproduced = _compare(of, shown, trace.once(overtaking) or 0.0)
     text += compared
     _, running, lacking = trace.once(what_if.jobs_to_schedule, what_if.MOST_JOBS)
@@ -149,7 +150,17 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     if not reproduced:
         heading = "the simulation does not reproduce the recorded waits"
         return Finding(text, heading=heading, certainty="cannot tell")
-    return Finding(text, heading=_heading(closest, shown), certainty="estimated")
+    return Finding(text, heading=_heading(closest, shown, few), certainty="estimated")
+
+
+def _too_few(trace: Trace, waits: pl.DataFrame) -> str:
+    """State that a tenth of the GPUs is fewer than any job requests; else empty."""
+    gpus = dict(waits.group_by("policy").agg(pl.col("gpus").max()).iter_rows())
+    sizes = trace.scan("jobs").select(pl.col("gpus").filter(pl.col("gpus") > 0).min())
+    least, more = sizes.collect().item(), gpus["fifo" + _MORE] - gpus["fifo"]
+    if more >= least:
+        return ""
+    return f" 10 % more GPUs ({more:.0f}) are fewer than any job requests ({least:g})."
 
 
 def _compare(
@@ -163,7 +174,9 @@ def _compare(
     low, high = sorted(of[policy] for policy in what_if.WAITS)
     is_met = low / _FACTOR <= wait <= high * _FACTOR or abs(wait - of[closest]) <= _CLOSE_S
     how = f", which is closer to {closest}" if shown["fifo"] != shown["easy"] else ""
-    if not is_met or not 2 * low - high <= wait <= 2 * high - low:
+    if shown["recorded"] in {shown[policy] for policy in what_if.WAITS}:
+        how = " too" if shown["fifo"] == shown["easy"] else how
+    elif not is_met or not 2 * low - high <= wait <= 2 * high - low:
         how = f", {'longer' if wait > high else 'shorter'} than under either"
     elif closest == "fifo" and overtaken >= _OVERTAKEN:
         is_met = False
@@ -175,7 +188,7 @@ def _compare(
     )
 
 
-def _simulated(shown: dict[str, str], is_waiting: bool, how: str) -> str:
+def _simulated(shown: dict[str, str], is_waiting: bool, how: str, few: str) -> str:
     """State the mean waits under each policy, today and with more GPUs."""
     if not is_waiting:
         return (
@@ -183,25 +196,24 @@ def _simulated(shown: dict[str, str], is_waiting: bool, how: str) -> str:
             f"({how})."
         )
     fifo, easy = (shown[policy + _MORE] for policy in what_if.WAITS)
+    more = "" if few else f", and with 10 % more GPUs {fifo} and {easy}"
     return (
         f"GPU jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "
-        f"(backfilling), and with 10 % more GPUs {fifo} and {easy} ({how})."
+        f"(backfilling){more} ({how}).{few}"
     )
 
 
-def _heading(closest: str, shown: dict[str, str]) -> str:
+def _heading(closest: str, shown: dict[str, str], few: str) -> str:
     """Return what easy, or more GPUs, would change for a log that is closest to a policy."""
     today, more, easy = shown[closest], shown[closest + _MORE], shown["easy"]
     if today == easy == duration(0):
         return "GPU jobs would not wait under fifo or easy"
     if easy != today:
-        return (
-            f"backfilling (easy) would change the mean wait from {today} to {easy}, "
-            f"10 % more GPUs to {more}"
-        )
+        also = "" if few else f", 10 % more GPUs to {more}"
+        return f"backfilling (easy) would change the mean wait from {today} to {easy}{also}"
     if more != today:
         return f"10 % more GPUs would change the mean wait under {closest} from {today} to {more}"
-    return "10 % more GPUs would not shorten the mean wait"
+    return few.strip(" .") or "10 % more GPUs would not shorten the mean wait"
 
 
 def _untold(trace: Trace, waits: pl.DataFrame, of: dict[str, float]) -> Finding | None:
