@@ -35,3 +35,8 @@ def test_results_have_the_note_in_their_frames() -> None:
     assert traceana.kaplan_meier(JOBS).groups["note"].item() == UNIT_NOTE
     assert UNIT_NOTE in traceana.compare_runtimes(JOBS, "gpu").test["note"].to_list()
     assert UNIT_NOTE not in traceana.kaplan_meier(JOBS, cluster="user").groups["note"].to_list()
+
+
+def test_a_trace_that_names_no_user_is_not_asked_for_its_users() -> None:
+    nobody = JOBS.with_columns(user=pl.lit(None, pl.String))
+    assert UNIT_NOTE not in traceana.kaplan_meier(nobody).groups["note"].to_list()

@@ -536,6 +536,8 @@ def notes_unit(function: Function) -> Function:
             return result
         if "user" in chain.from_iterable(lists) or "user" not in column_names(args[0]):
             return result
+        if isinstance(args[0], pl.DataFrame) and args[0]["user"].is_null().all():
+            return result
         return _note(result)
 
     return cast("Function", noted)

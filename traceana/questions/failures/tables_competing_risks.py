@@ -9,6 +9,7 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.tables.declare import ResultTable, ci, count, fraction, number, seconds, text
+from traceana.tables.formatting import duration, duration_range
 from traceana.tables.result import Result
 
 _TRUNCATED = "rows observed from a runtime above 0 (delayed entry), only with `entry`"
@@ -104,16 +105,19 @@ class _Curves(Result):
     def summary(self) -> str:
         """Return a short text on the result."""
         keys = self.groups.columns[: self.groups.columns.index("n")]
-        if "median_s" in self.groups.columns:
-            name, value = "median_s", "median {:,.0f} s ({:,.0f} to {:,.0f})"
-        else:
-            name, value = "incidence", "cumulative incidence {:.3f} ({:.3f} to {:.3f})"
+        is_survival = "median_s" in self.groups.columns
+        name = "median_s" if is_survival else "incidence"
         lines = [f"{self.groups.height:,} curves, {self.curves.height:,} steps"]
         for row in self.groups.iter_rows(named=True):
             what = ", ".join("not stated" if row[key] is None else str(row[key]) for key in keys)
             rows = f"n = {row['n']:,}, {row['n_events']:,} events, {row['n_censored']:,} censored"
-            values = (row[name], row["ci_low"], row["ci_high"])
-            end = value.format(*values) if None not in values else row["note"] or "no interval"
+            value, low, high = (row[column] for column in (name, "ci_low", "ci_high"))
+            if None in (value, low, high):
+                end = row["note"] or "no interval"
+            elif is_survival:
+                end = f"median {duration(value)} ({duration_range(low, high)})"
+            else:
+                end = f"cumulative incidence {value:.3f} ({low:.3f} to {high:.3f})"
             if str(row["note"]).startswith("biased") and end != row["note"]:
                 end += f"; {row['note']}"
             lines.append(f"{what or 'all'}: {rows}; {end}")

@@ -19,6 +19,7 @@ from traceana.tables.declare import (
     ratio,
     text,
 )
+from traceana.tables.formatting import plural
 from traceana.tables.result import Result
 
 
@@ -92,7 +93,7 @@ class BatchingResult(Result):
     >>> print(result)
     oracle: 6,400 samples in 21.0 s
     speedup over uniform batches: 1.762
-    0 adjustments; workers wait 0.0% of their time
+    0 adjustments; workers wait 0.0 % of their time
     >>> result.batches.select("step", "worker_id", "batch").rows()
     [(0, '0', 32), (0, '1', 96)]
     """
@@ -147,8 +148,8 @@ class BatchingResult(Result):
         return (
             f"{self.controller}: {self.samples:,} samples in {self.time_s:,.1f} s\n"
             f"speedup over uniform batches: {self.speedup:.3f}\n"
-            f"{self.adjustments} adjustments; workers wait {self.idle_fraction:.1%} of their time"
-            f"{note}"
+            f"{plural(self.adjustments, 'adjustment')}; workers wait "
+            f"{100 * self.idle_fraction:.1f} % of their time{note}"
         )
 
 

@@ -129,7 +129,7 @@ def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
     DataFrame
         One row per group, sorted by `by`: a column for each name in `by` and
 
-    {columns}
+        {columns}
 
     Examples
     --------

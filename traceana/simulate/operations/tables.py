@@ -165,7 +165,7 @@ class WorkerSlowdownResult(Result):
     >>> import traceana
     >>> operations = traceana.open_sample().scan("bytedance-stragglers-2025", "operations")
     >>> print(traceana.worker_slowdown(operations))
-    slowdown 1.224; the last stage explains -3.95 % of it, the slowest worker(s) 5 112 %
+    slowdown 1.224; explained by the last stage: -3.95 %, by the slowest workers (5): 112 %
     """
 
     m_s: float
@@ -181,6 +181,6 @@ class WorkerSlowdownResult(Result):
         """Return the fractions that the last stage and the slowest workers explain."""
         slowest = ", ".join(self.workers.filter("is_slowest")["worker"])
         return (
-            f"slowdown {self.t_original_s / self.t_ideal_s:.3f}; the last stage explains "
-            f"{100 * self.m_s:.3g} % of it, the slowest worker(s) {slowest} {100 * self.m_w:.3g} %"
+            f"slowdown {self.t_original_s / self.t_ideal_s:.3f}; explained by the last stage: "
+            f"{100 * self.m_s:.3g} %, by the slowest workers ({slowest}): {100 * self.m_w:.3g} %"
         )

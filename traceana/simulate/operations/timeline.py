@@ -56,7 +56,7 @@ def operation_timeline(
     DataFrame
         One row per operation of each scenario, sorted by step and begin within a worker:
 
-    {columns}
+        {columns}
 
     Raises
     ------

@@ -46,6 +46,7 @@ from traceana.simulate.schedule.timesharing import Gandiva, Themis, Tiresias
 from traceana.stats.arguments import is_number
 from traceana.store.frames import column_names
 from traceana.tables.declare import declared, schema_of
+from traceana.tables.formatting import duration, percent
 from traceana.tables.result import Result
 
 POLICIES: Final[dict[str, Callable[[], SchedulingPolicy]]] = {
@@ -152,9 +153,9 @@ class ScheduleResult(Result):
             text = f"{row['policy']}, {row['group']}: {row['jobs']:,} jobs on {row['gpus']:,.0f} "
             text += f"GPUs ({row['capacity']})"
             if row["fraction_met"] is not None:
-                text += f", {row['fraction_met']:.1%} of deadlines met"
+                text += f", {percent(row['fraction_met'])} of deadlines met"
             if row["wait_s_mean"] is not None:
-                text += f", mean wait {row['wait_s_mean']:,.0f} s"
+                text += f", mean wait {duration(row['wait_s_mean'])}"
             lines.append(text)
         compared = calibrate(self.groups) if self.groups["wait_s_recorded"].count() else ""
         return "\n".join([*lines, *([compared] if compared else [])])
