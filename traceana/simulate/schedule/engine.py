@@ -70,8 +70,7 @@ def run_schedule(
         following = min(clock.next_end(), coming, woken)
         if slot and following - now <= slot:
             several = bool(arriving) and jobs.submit_s[arriving[-1]] > coming
-            events = bool(arriving) + clock.pending() + several
-            if events > 1:  # the last of all is not postponed
+            if several or bool(arriving) + clock.pending() > 1:  # the last is not postponed
                 following = now + slot
         now = following
     return schedule

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy  # scipy.optimize is slow to import and loaded when used
 
 from traceana.simulate.schedule.elastic import is_restart, scaling_overhead_s
 from traceana.simulate.schedule.policy import ContinuousClock, ScheduleState, SlottedPolicy
@@ -304,8 +303,8 @@ class Themis(_InTurns):
         self._gpus = np.array(state.jobs.gpus, dtype=float)
         self._submit_s = np.array(state.jobs.submit_s)
         # time left, and the isolated share since then
-        self._left_s, self._share = np.full(n, np.nan), np.ones(n)
-        self._isolated_s, self._rounds = np.zeros(n), np.zeros(n, dtype=np.int64)
+        self._left_s, self._share = np.array(state.left), np.ones(n)
+        self._isolated_s, self._rounds = np.zeros(n), np.zeros(n)
         return ContinuousClock(state)
 
     def order(self, state: ScheduleState, /) -> list[int]:
@@ -313,12 +312,10 @@ class Themis(_InTurns):
         active: Any = np.sort(np.array([*state.running, *state.waiting], dtype=np.int64))
         gpus, before = self._gpus[active], self._left_s[active]
         self._crowded = bool(gpus.sum() > state.gpus)
-        new = np.isnan(before)
-        for job in (*state.running, *active[new].tolist()):  # that of a waiting job stays
-            rate = state.jobs.rate(job, state.jobs.gpus[job])
-            self._left_s[job] = state.remaining(job) / rate
+        for job in state.running:  # that of a waiting job stays
+            self._left_s[job] = state.remaining(job)
         left = self._left_s[active]
-        self._isolated_s[active] += np.where(new, 0.0, (before - left) / self._share[active])
+        self._isolated_s[active] += (before - left) / self._share[active]
         share = np.minimum(state.gpus / max(len(active), 1) / gpus, 1.0)
         self._share[active] = share
         if not self._crowded:
@@ -327,8 +324,7 @@ class Themis(_InTurns):
         alone = self._isolated_s[active] + left / share
         alone = np.maximum(alone, 1e-9)  # a job without a runtime
         fractions = _fair_fractions(gpus, left, age, alone, float(state.gpus))
-        rounds = self._rounds[active]
-        rank = -fractions * np.where(rounds == 0, 1e9, 1 / np.maximum(rounds, 1))
+        rank = -fractions / np.maximum(self._rounds[active], 1e-9)
         return active[np.round(rank, 12).argsort(kind="stable")].tolist()
 
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
@@ -343,16 +339,17 @@ class Themis(_InTurns):
 def _fair_fractions(
     gpus: Floats, left: Floats, age: Floats, alone: Floats, capacity: float
 ) -> Floats:
-    """Return the least fractions at the smallest largest ratio."""
+    """Return the least fractions at the smallest largest ratio, by Newton's method.
 
-    def fractions(ratio: float) -> Floats:
-        return np.minimum(left / np.maximum(ratio * alone - age, 1e-9), 1.0)
-
-    def excess(ratio: float) -> float:
-        return float(gpus @ fractions(ratio)) - capacity
-
-    low = max(0.0, float(np.max((age + left) / alone)))
-    high = low
-    while excess(high) > 0:
-        high *= 2
-    return fractions(scipy.optimize.brentq(excess, low, high, xtol=1e-12) if high > low else low)
+    From the ratio on at which no fraction is above 1 their sum is convex and falls, so that each
+    step ends before the root.
+    """
+    ratio = max(0.0, float(np.max((age + left) / alone)))
+    while True:
+        room = np.maximum(ratio * alone - age, 1e-9)
+        fractions: Floats = np.minimum(left / room, 1.0)
+        excess = float(gpus @ fractions) - capacity
+        if excess <= 1e-12 * capacity:
+            return fractions
+        step = excess / float(gpus @ (fractions * alone / room))
+        ratio = max(ratio + step, math.nextafter(ratio, math.inf))
