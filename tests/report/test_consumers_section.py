@@ -504,3 +504,29 @@ def test_no_test_is_inconclusive_beside_odds_that_are_certain() -> None:
     assert any("the odds of failure of jobs with GPU type v100" in one for one in model.findings)
     texts = [str(one) for one in section_outcomes.build([trace]).findings]
     assert not [one for one in texts if "does not differ significantly by GPU type" in one]
+
+
+@pytest.mark.parametrize("priority", [9000.0, 100.0])
+def test_a_queue_that_waits_longest_at_the_highest_priority_is_stated_so(priority: float) -> None:
+    # jobs of the queue urgent wait 2 h, others 1 min; one job of a single user has most GPU-hours
+    n = 400
+    urgent = np.arange(n) % 4 == 0
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(n)],
+            "user": ["holder", *(f"u{row % 9}" for row in range(n - 1))],
+            "queue": np.where(urgent, "urgent", "normal"),
+            "priority": np.where(urgent, priority, 1000.0),
+            "gpus": [64.0, *[1.0] * (n - 1)],
+            "submit_s": 3600.0 * np.arange(n),
+            "start_s": 3600.0 * np.arange(n) + np.where(urgent, 7200, 60),
+            "runtime_s": [500_000.0, *[600.0] * (n - 1)],
+            "status": "completed",
+        }
+    )
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    found = list(map(str, section_consumers.build([trace]).findings))
+    [queue] = [text for text in found if "queue urgent wait longest: median wait 2 h" in text]
+    stated = "Their priority is the highest (median 9,000, of others 1,000 at most)."
+    assert (stated in queue) == (priority == 9000)
+    assert any("holder used the most GPU-hours, 99 % of all in 1 job (n = " in one for one in found)

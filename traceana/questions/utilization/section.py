@@ -402,13 +402,12 @@ def _begins_idle(trace: Trace) -> Iterator[Finding]:
     lost, idle, held = (float(jobs[name].sum()) for name in ("begin_h", "idle_h", "gpu_h"))
     if waited.height < _FEWEST_BEGINS or lost < _NOTED * held:
         return
-    heading = f"{trace.label}: {share(waited.height / jobs.height)} of the jobs left their GPUs "
-    heading += "idle when they began"
+    heading = f"{trace.label}: {waited.height:,} of {jobs.height:,} jobs that used their GPUs left "
+    heading += "them idle when they began"
     usual = duration(float(np.median(jobs["begin_s"])))
     yield Finding(
-        f"{heading}, for {usual} until the first use (median of "
-        f"{jobs.height:,} jobs that used them): {hours(lost)} of their {hours(idle)} idle "
-        f"GPU-hours.",
+        f"{heading}, for {usual} until the first use (median): {hours(lost)} of their "
+        f"{hours(idle)} idle GPU-hours.",
         effect=lost / held,
         n=jobs.height,
         cost_gpu_h=lost,

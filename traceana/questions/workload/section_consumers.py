@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -162,7 +162,7 @@ def _findings(consumers: Consumers, trace: Trace) -> list[Finding]:
         _failing(consumers, trace, "gpu_type"),
         _failing(consumers, trace, "account"),
         _top(consumers),
-        _slow_queue(consumers),
+        _slow_queue(consumers, trace),
         _waits(consumers, trace),
     )
     findings = [
@@ -309,8 +309,9 @@ def _top(consumers: Consumers) -> Finding | None:
         part = row["fraction_of_all"]
         if not part:
             return None
-        user = f"user {row['user']} used"
-        text = f"{user} the most {unit}-hours, {share(part)} of all{_most(users)}"
+        user, few = f"user {row['user']} used", row["jobs"] <= _NAMED
+        text = f"{user} the most {unit}-hours, {share(part)} of all"
+        text += f" in {plural(row['jobs'], 'job')}" * few + _most(users)
         text += f"; jobs without a user used {share(of_nobody)}." if of_nobody > part else "."
         heading, is_costly = f"{user} {share(part)} of the {unit}-hours", part >= _DOMINANT
     else:
@@ -524,7 +525,7 @@ def _at_equal(trace: Trace, name: str, pair: tuple[str, str]) -> tuple[str, floa
     return equally, p
 
 
-def _slow_queue(consumers: Consumers) -> Finding | None:
+def _slow_queue(consumers: Consumers, trace: Trace) -> Finding | None:
     """State the queue, account or GPU type whose jobs wait far longer than the others."""
     whole = consumers.whole["wait_s_median"]
     name = next(
@@ -547,13 +548,26 @@ def _slow_queue(consumers: Consumers) -> Finding | None:
     of = f"{in_sentence(key_heading(name))} {row[name]}"
     is_slow = row["wait_s_median"] >= max(_SLOW_S, _TIMES * whole)
     return Finding(
-        f"jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).",
+        f"jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).{_urgent(trace, name, row)}",
         effect=row["wait_s_median"],
         n=row["jobs"],
         cost_jobs=row["jobs"],
         alert=f"long waits in {of}: {text}" if is_slow else "",
         heading=f"jobs in {of} wait longest",
     )
+
+
+def _urgent(trace: Trace, name: str, row: dict[str, Any]) -> str:
+    """State that the jobs that wait longest have the highest priority; else empty."""
+    if not trace.has("jobs", ("priority", name)):
+        return ""
+    median = pl.col("priority").median()
+    groups = trace.scan("jobs").group_by(pl.col(name).cast(pl.String)).agg(median).collect()
+    is_own = pl.col(name) == row[name]
+    own, others = (groups.filter(side)["priority"].drop_nulls() for side in (is_own, ~is_own))
+    if own.is_empty() or others.is_empty() or own[0] <= (most := max(others)):
+        return ""
+    return f" Their priority is the highest (median {own[0]:,.0f}, of others {most:,.0f} at most)."
 
 
 def _arrays(counts: dict[str, int]) -> str:
