@@ -70,7 +70,7 @@ def test_a_file_that_nobody_knows_behind_a_large_member_is_told(tmp_path: Path) 
     members = {"pai_instance_table.csv": INSTANCES.encode(), "README": b"hello"}
     name = "pai_instance_table.tar.gz"
     ledger = ingest(tar_gz(tmp_path / name, members), store=tmp_path / "store")
-    assert ledger.not_recognised == (f"{name}:README",)
+    assert ledger.not_recognized == (f"{name}:README",)
 
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])

@@ -38,7 +38,7 @@ def test_other_files_of_a_folder_are_only_named(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("x\n")
     (tmp_path / "notes.json5").write_text("x\n")
     found = discover([tmp_path], trace=None, leave_out=())
-    assert found.not_recognised == ["notes", "notes.json5"]
+    assert found.not_recognized == ["notes", "notes.json5"]
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ def test_an_archive_cut_between_members_says_what_is_missing(tmp_path: Path) -> 
     assert ledger.entries[0].rows_kept == 21
 
 
-def test_nothing_recognised_names_what_was_expected(write: Write, tmp_path: Path) -> None:
+def test_nothing_recognized_names_what_was_expected(write: Write, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"found notes\.txt; expected .*job_1_norm\.csv") as error:
         ingest(write("notes.txt", "hello"), store=tmp_path / "store")
     one_line(error)

@@ -296,7 +296,7 @@ def test_a_store_inside_the_folder_is_not_read(
     monkeypatch.chdir(files)
     ingest(".", store="data")
     ledger = ingest(".", store="data")
-    assert ledger.not_recognised == ()
+    assert ledger.not_recognized == ()
     assert len(ingest(".", store=".").entries) == 2
     assert len(ingest(".", store=".").entries) == 2
 

@@ -398,7 +398,7 @@ def test_several_tables_of_one_mapping(tmp_path: Path) -> None:
     (tmp_path / "readme.csv").write_text("nothing\n1\n")
     ledger = ingest(tmp_path, mapping=mapping, trace="m", store=tmp_path / "store")
     assert ledger.tables.select("table", "rows_kept").rows() == [("jobs", 1), ("machines", 1)]
-    assert "readme.csv" in ledger.not_recognised[0]
+    assert "readme.csv" in ledger.not_recognized[0]
     with pytest.raises(IngestError, match="no column 'id'"):
         ingest(tmp_path / "readme.csv", mapping=mapping, trace="m", store=tmp_path / "store")
 

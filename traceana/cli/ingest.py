@@ -72,7 +72,7 @@ def ingest(
             {name: getattr(ledger, name).to_dicts() for name in tables}
             | {
                 "notes": [note for entry in ledger.entries for note in _notes(entry)],
-                "not_recognised": ledger.not_recognised,
+                "not_recognized": ledger.not_recognized,
                 "left_out": ledger.left_out,
                 "failures": [{"trace": trace, "reason": line} for trace, line in ledger.failures],
             }
@@ -109,10 +109,10 @@ def _remarks(ledger: Ledger, store: Path) -> Iterator[str]:
     named = {
         "not there": [f"{trace}/{csv}" for trace, csv, _ in ledger.missing_csvs],
         "left out": ledger.left_out,
-        "not recognized": ledger.not_recognised,
+        "not recognized": ledger.not_recognized,
     }
     yield from (f"{heading}: {_first_of(names)}" for heading, names in named.items() if names)
-    if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in ledger.not_recognised):
+    if any(name.endswith((".csv", ".csv.gz", ".csv.xz")) for name in ledger.not_recognized):
         yield f"expected: files named as published, such as {known_names()}"
     if any(entry.rows_rejected for entry in ledger.entries):
         yield f"rejected rows: {store}/<trace>/rejected/<table>.parquet"

@@ -179,8 +179,8 @@ def anonymize(
 ) -> None:
     """Write an anonymized copy of a trace.
 
-    Columns and values that could still identify a row are listed. Who knows the exact times or
-    the runtime of a job finds its row, and all rows with the same digests; --round and
+    Columns and values that could still identify a row are listed. Someone who knows the exact
+    times or the runtime of a job finds its row, and all rows with the same digests; --round and
     --min-group make rows alike.
     """
     from traceana.exchange import anonymize as anonymize_trace

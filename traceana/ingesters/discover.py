@@ -39,7 +39,7 @@ class Discovery:
     """Files of formats that have a mapping of their own, by trace and reader."""
     sources: dict[str, list[Source]] = field(default_factory=lambda: defaultdict(list))
     failures: list[tuple[str | None, str]] = field(default_factory=list)
-    not_recognised: list[str] = field(default_factory=list)
+    not_recognized: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
 
@@ -64,7 +64,7 @@ def discover(
     for name in discovery.sources:
         _drop_repeated(name, discovery)
     if not (discovery.sources or discovery.formats or discovery.failures):
-        raise _nothing_found(paths, trace, discovery.not_recognised, contents)
+        raise _nothing_found(paths, trace, discovery.not_recognized, contents)
     return discovery
 
 
@@ -83,13 +83,13 @@ def match_files(
     formats = [get_reader(reader)] if reader else readers().values()
     discovery = Discovery()
     for path, listing in _list(paths, formats, leave_out, columns):
-        discovery.not_recognised += [*listing.others, *map(_of_none, listing.empty)]
+        discovery.not_recognized += [*listing.others, *map(_of_none, listing.empty)]
         discovery.failures += [(trace, str(error)) for _, error in listing.broken]
         fit_files(
             listing.csvs, mapping, discovery, trace=trace, reader=reader, named=path.is_file()
         )
     if not discovery.sources[trace] and not discovery.failures:
-        others = f"; {discovery.not_recognised[0]}" if discovery.not_recognised else ""
+        others = f"; {discovery.not_recognized[0]}" if discovery.not_recognized else ""
         raise SourceError(f"{', '.join(map(str, paths))}: no file fits {mapping.where}{others}")
     return discovery
 
@@ -136,7 +136,7 @@ def _sort(
         if format_:
             discovery.formats[fallback, format_.name].append(csv)
         elif not named:
-            discovery.not_recognised.append(csv.label + _hint(csv, contents))
+            discovery.not_recognized.append(csv.label + _hint(csv, contents))
         else:
             try:
                 trace, sources = _fit(csv, named, listing)
@@ -144,12 +144,12 @@ def _sort(
                 discovery.failures.append((_trace_beside(csv, named, discovery), str(error)))
             else:
                 discovery.sources[trace] += sources
-    discovery.not_recognised += listing.others
+    discovery.not_recognized += listing.others
     for csv in listing.empty:
         if any(re.fullmatch(content.pattern, csv.name) for _, content in contents):
             listing.broken.append((csv.name, _is_empty(csv)))  # a download that failed
         else:
-            discovery.not_recognised.append(_of_none(csv))
+            discovery.not_recognized.append(_of_none(csv))
     discovery.failures += [
         (_trace_packed(archive, contents), str(reason)) for archive, reason in listing.broken
     ]
@@ -329,7 +329,7 @@ def fit_files(
             if named:
                 discovery.failures.append((trace, str(error)))
             else:
-                discovery.not_recognised.append(f"{file.label} ({error})")
+                discovery.not_recognized.append(f"{file.label} ({error})")
         except TraceanaError as error:
             discovery.failures.append((trace, f"{file.where}: {error}"))
     discovery.sources[trace] = _name_apart(discovery.sources[trace], discovery)

@@ -251,7 +251,7 @@ def _ingest_found(
     ledger = Ledger(
         tuple(entry for ledger in ledgers for entry in ledger.entries),
         tuple(csv for ledger in ledgers for csv in ledger.missing_csvs),
-        tuple(discovery.not_recognised),
+        tuple(discovery.not_recognized),
         tuple(discovery.left_out),
         tuple(failures),
     )

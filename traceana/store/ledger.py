@@ -194,7 +194,7 @@ class Ledger:
         One entry per table.
     missing_csvs
         (trace, CSV, its tables) of published files that were not found.
-    not_recognised
+    not_recognized
         Files that belong to no known trace (only from ``ingest``).
     left_out
         Files that were not read because another has the same content (only from ``ingest``).
@@ -212,7 +212,7 @@ class Ledger:
 
     entries: tuple[TableEntry, ...]
     missing_csvs: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    not_recognised: tuple[str, ...] = ()
+    not_recognized: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     failures: tuple[tuple[str | None, str], ...] = ()
 

@@ -392,8 +392,8 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     ]
     of_one = terms.filter(pl.col("ci_low") <= 1, pl.col("ci_high") >= 1)["feature"]
     unclear = of_one.str.strip_suffix(" doubled").to_list()
-    joint = model.joint.drop_nulls("pvalue").to_dicts()
-    together = " ".join(_together(row, unclear) for row in joint)
+    joint = model.joint.filter(pl.col("pvalue") < _ALPHA)
+    together = " ".join(_together(row, unclear) for row in joint.to_dicts())
     note = pl.col("note").str
     other = _listed(
         inconclusive=tested.filter(~significant, pl.col("vif") < COLLINEAR),
@@ -410,10 +410,10 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         fitted += f"; without the jobs on {plural(len(bad), 'node')} with excess failures"
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
     of_model = f"model of failure ({cohort.counted}): {text}"
-    blocks = model.joint.filter(pl.col("pvalue") < _ALPHA)["features"]
+    blocks = joint["features"]
     only_together = clear.is_empty() and len(blocks) > 0
     stated = (together, of_model) if only_together else (of_model, together)
-    first, *others = filter(None, (*reversed_, *stated, *more, other, f"{fitted}."))
+    first, *others = filter(None, (*reversed_, *stated, *more, f"{fitted}.", other))
     certainty: Certainty = "estimated"
     concerned = 0
     if opposite.height:
@@ -476,11 +476,9 @@ def _together(row: dict[str, Any], unclear: list[str]) -> str:
     apart = "the interval of each excludes 1" if not alike else "which of them is not certain"
     if 0 < len(alike) < len(names):
         apart = f"that of {listed(alike)} alone is not certain"
-    shown = f"show no association together ({p_equals(row['pvalue'])})"
-    if row["pvalue"] < _ALPHA:
-        p = f"{p_equals(row['pvalue'])}, {row['df']} df"
-        shown = f"are together associated with failure ({p}); {apart}"
-    return f"collinear features {listed(map(in_sentence, names))} {shown}."
+    p = f"{p_equals(row['pvalue'])}, {row['df']} df"
+    alike_names = listed(map(in_sentence, names))
+    return f"collinear features {alike_names} are together associated with failure ({p}); {apart}."
 
 
 def _times(odds_ratio: float) -> str:
