@@ -199,7 +199,7 @@ def elasticflow_concave(store: Store, _claim: Claim) -> Judgement:
 def _testbed(trace: Trace) -> pl.DataFrame:
     listed = trace.scan("training_plans").filter(cluster=_TESTBED).drop("cluster")
     jobs = trace.scan("jobs").select("job_id", "submit_s", "runtime_s", "gpus")
-    return listed.join(jobs, on="job_id").collect()
+    return listed.join(jobs, on="job_id", maintain_order="left").collect()
 
 
 def _met_on_testbed(trace: Trace, policy: str) -> float:
