@@ -183,3 +183,20 @@ def test_of_two_records_an_ended_one_stays_and_else_the_later(tmp_path: Path) ->
     for n, (first, second) in enumerate(pairs):
         expected = first if rank[first] > rank[second] else second
         assert found[n] == expected.lower()
+
+
+def test_an_update_that_fails_leaves_the_trace_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def files() -> dict[Path, bytes]:
+        return {p: p.read_bytes() for p in (tmp_path / "store").rglob("*") if p.is_file()}
+
+    def fail(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    add(tmp_path, ("march.txt", MARCH))
+    before = files()
+    monkeypatch.setattr("traceana.ingesters.build.merge_newest", fail)
+    with pytest.raises(StoreError, match="cannot be written: No space left"):
+        add(tmp_path, ("april.txt", APRIL))
+    assert files() == before

@@ -106,6 +106,7 @@ def _ingest_locked(plan: Plan, folder: Path, progress: build.Progress | None) ->
     entries = {entry.table: entry for entry in old.entries} if old else {}
     checksums = Checksums(source.file.paths for source in plan.sources if source.file)
     with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder / _SCRATCH, ignore_errors=True)
         writers = []
         for table in plan.mapping.tables:
             step = _TableStep(plan, table, folder, checksums, entries.get(table), progress)
@@ -119,7 +120,6 @@ def _ingest_locked(plan: Plan, folder: Path, progress: build.Progress | None) ->
         checksums.check_unchanged()
         for writer in writers:
             writer.publish()
-        shutil.rmtree(folder / _SCRATCH, ignore_errors=True)
     order = dict.fromkeys((*plan.mapping.tables, *entries))
     in_order = tuple(entries[table] for table in order if table in entries)
     ledger = Ledger(in_order, _missing(plan, entries))
