@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -252,25 +253,30 @@ def test_writers_of_one_file_do_not_share_a_temporary_name(
     def look(_: int) -> None:
         seen.append({one.name for one in tmp_path.glob(".*.tmp")})
         if len(seen) == 1:
-            writer.write_whole(path, "second")
+            writer.write_whole({path: b"second"})
 
     monkeypatch.setattr(os, "fsync", look)
-    writer.write_whole(path, "first")
+    writer.write_whole({path: b"first"})
     assert len(seen[1]) == 2
     assert path.read_text() == "first"
     assert [one.name for one in tmp_path.iterdir()] == ["ledger.json"]
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("turn", [0, 1])
+def test_of_files_of_which_one_cannot_be_written_none_is(
+    turn: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
+    turns = itertools.count()
 
+    def full(_: int) -> None:
+        if next(turns) == turn:
+            raise OSError(28, "No space left on device")
+
+    (tmp_path / "old.csv").write_text("old")
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        writer.write_whole(tmp_path / "ledger.json", "x")
-    assert not list(tmp_path.iterdir())
+        writer.write_whole({tmp_path / "old.csv": b"new", tmp_path / "more.csv": b"new"})
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"old.csv": "old"}
 
 
 def test_folders_are_not_synced_on_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

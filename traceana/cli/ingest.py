@@ -192,7 +192,7 @@ def map_file(file: Path, *, out: Path | None = None, reader: str | None = None) 
         sys.stdout.write(text)
     else:
         try:
-            write_whole(out, text)
+            write_whole({out: text.encode()})
         except OSError as error:
             raise DataError(f"--out {out}: cannot be written ({error.strerror})") from error
         sys.stderr.write(f"mapping: {out}\n")

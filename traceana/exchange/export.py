@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -13,6 +12,7 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.store import open_store
 from traceana.store.store import LEDGER
+from traceana.store.writer import renamed_together
 from traceana.tables.display import neutral
 
 FORMATS: Final = ("parquet", "csv", "swf")
@@ -78,31 +78,27 @@ def export_tables(
     if (folder / LEDGER).exists():  # the tables there would be replaced
         raise DataError(f"{folder}: a trace of a store; pass another folder (--out)")
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for table, frame in frames.items():
-        path = folder / f"{table}.{file_format}"
-        beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")  # of this writer alone
-        try:
-            if file_format == "parquet":
-                frame.sink_parquet(beside)
-            elif file_format == "csv":
-                neutral(frame).sink_csv(beside)
-            else:
-                manifest = source.manifest(trace)
-                first_s = frame.select(pl.col("submit_s").min()).collect().item()
-                dated = manifest.absolute_times and first_s
-                start = f"; UnixStartTime: {first_s:.0f}\n" if dated else ""
-                title = " ".join(manifest.title.split())
-                with beside.open("wb") as stream:
-                    stream.write(f"; {title}\n{start}; Fields: {_SWF_FIELDS}\n".encode())
-                    swf_jobs(frame).write_csv(stream, separator=" ", include_header=False)
-            beside.replace(path)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise DataError(f"{path}: cannot be written ({str(error).splitlines()[0]})") from error
-        finally:
-            beside.unlink(missing_ok=True)
-        written.append(path)
-    return written
+    paths = [folder / f"{table}.{file_format}" for table in frames]
+    try:
+        with renamed_together() as beside:
+            for path, frame in zip(paths, frames.values(), strict=True):
+                written = beside(path)
+                if file_format == "parquet":
+                    frame.sink_parquet(written)
+                elif file_format == "csv":
+                    neutral(frame).sink_csv(written)
+                else:
+                    manifest = source.manifest(trace)
+                    first_s = frame.select(pl.col("submit_s").min()).collect().item()
+                    dated = manifest.absolute_times and first_s
+                    start = f"; UnixStartTime: {first_s:.0f}\n" if dated else ""
+                    title = " ".join(manifest.title.split())
+                    with written.open("wb") as stream:
+                        stream.write(f"; {title}\n{start}; Fields: {_SWF_FIELDS}\n".encode())
+                        swf_jobs(frame).write_csv(stream, separator=" ", include_header=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"{path}: cannot be written ({str(error).splitlines()[0]})") from error
+    return paths
 
 
 def swf_jobs(jobs: pl.LazyFrame, /) -> pl.DataFrame:

@@ -29,12 +29,7 @@ from traceana.schema import get_key, get_table, schema_version
 from traceana.store.ledger import FileEntry, Ledger, TableEntry
 from traceana.store.manifest import MANIFEST, Capacity, Manifest, TableManifest, manifest_json
 from traceana.store.store import LEDGER, Store, is_whole, read_ledger
-from traceana.store.writer import (
-    TableWriter,
-    stored_columns,
-    stored_range,
-    write_whole,
-)
+from traceana.store.writer import TableWriter, stored_columns, stored_range, write_whole
 
 _OF_THE_FILES: Final = ("reader", "keep", "rows")
 _NOT_STATED: Final = frozenset(
@@ -125,8 +120,8 @@ def _ingest_locked(plan: Plan, folder: Path, progress: build.Progress | None) ->
     ledger = Ledger(in_order, _missing(plan, entries))
     if writers:
         manifest = describe_trace(ledger, folder, plan.mapping, kind=plan.kind, facts=plan.facts)
-        write_whole(folder / MANIFEST, manifest_json(manifest))
-        write_whole(folder / LEDGER, ledger.json)
+        described = {MANIFEST: manifest_json(manifest), LEDGER: ledger.json}
+        write_whole({folder / name: text.encode() for name, text in described.items()})
     return ledger
 
 

@@ -27,7 +27,7 @@ from traceana.report.papers_page import draw_direct, papers_of, papers_page
 from traceana.report.run import build_sections
 from traceana.store import Store, Trace, open_spark, open_store, store_path
 from traceana.store.cache import code_digest, command_of
-from traceana.store.writer import write_bytes_whole, write_whole
+from traceana.store.writer import write_whole
 from traceana.tables.formatting import rounded, without_controls
 
 _MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store")
@@ -340,8 +340,6 @@ def _write_page(
     pictures = [picture for part in built for picture in part.pictures]
     tables = [block for part in built for block in part.blocks if isinstance(block, Table)]
     shown: list[Picture | Table] = [*pictures, *tables]
-    data = {f"{item.id}.csv": without_controls(item.data).encode() for item in shown if item.data}
-    drawn = {f"{picture.key}.svg": f"{picture.svg}\n".encode() for picture in pictures}
     texts = {"results.json": results_json(built, context)}
     if "md" in forms:
         text = render_markdown(built, context, title=title, figures=FIGURES_FOLDER)
@@ -352,14 +350,20 @@ def _write_page(
         papers = "papers.html" in texts
         page = render_page(built, context, title=title, absent=absent, papers=papers)
         texts["index.html"] = without_controls(page)
+    texts |= {f"{FIGURES_FOLDER}/{picture.key}.svg": f"{picture.svg}\n" for picture in pictures}
+    texts |= {f"{DATA_FOLDER}/{i.id}.csv": without_controls(i.data) for i in shown if i.data}
+    contents = {folder / name: text.encode() for name, text in texts.items()}
     # other files may be the user's
     earlier = [path.stem for path in (folder / DATA_FOLDER).glob("*.csv")]
     earlier = [name for name in earlier if name.startswith(("figure-", "table-"))]
-    _replace_files(folder / DATA_FOLDER, data, [f"{name}.csv" for name in earlier])
-    figures = [f"{name.removeprefix('figure-')}.svg" for name in earlier]
-    _replace_files(folder / FIGURES_FOLDER, drawn, figures)
-    for name, text in texts.items():
-        write_whole(folder / name, text)
+    old = {folder / DATA_FOLDER / f"{name}.csv" for name in earlier}
+    figures = {f"{name.removeprefix('figure-')}.svg" for name in earlier}
+    old |= {folder / FIGURES_FOLDER / name for name in figures}
+    for name in (DATA_FOLDER, FIGURES_FOLDER):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    write_whole(contents)
+    for path in old - {*contents}:
+        path.unlink(missing_ok=True)
 
 
 RESULTS_FORMAT: Final = 1
@@ -413,14 +417,6 @@ def results_json(built: Sequence[Built], context: Context, /) -> str:
         "findings": findings,
     }
     return json.dumps(rounded(content), indent=2, ensure_ascii=False, default=float) + "\n"
-
-
-def _replace_files(folder: Path, contents: dict[str, bytes], earlier: list[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in {*earlier} - {*contents}:
-        (folder / name).unlink(missing_ok=True)
-    for name, content in contents.items():
-        write_bytes_whole(folder / name, content)
 
 
 def cannot_write(folder: Path, what: str, error: OSError, /) -> TraceanaError:

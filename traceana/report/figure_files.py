@@ -15,7 +15,7 @@ from traceana.report.build import cannot_write, choose, open_given
 from traceana.report.chosen_drawings import Choice, Kept, choose_drawings
 from traceana.report.run import draw
 from traceana.store import Store, Trace
-from traceana.store.writer import write_bytes_whole
+from traceana.store.writer import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -202,7 +202,7 @@ def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str
     from traceana.figures import get_figure  # noqa: PLC0415  as above
 
     listed = folder / f"{name}.captions.md"
-    paths = []
+    contents: dict[Path, bytes] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # pictures of an earlier call, such as other numbers of a paper, keep their captions
@@ -210,16 +210,14 @@ def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str
         captions = dict(re.findall(r"^\*\*(.+?)\*\*: (.+)$", earlier, re.MULTILINE))
         for key, files, caption in drawn:
             for suffix, content in files.items():
-                paths.append(folder / f"{key}.{suffix}")
-                write_bytes_whole(paths[-1], content)
+                contents[folder / f"{key}.{suffix}"] = content
             captions[key] = caption
         lines = (f"**{key}**: {caption}" for key, caption in captions.items())
         text = "\n\n".join([f"# {name}", get_figure(name).reading, *lines])
-        paths.append(listed)
-        write_bytes_whole(listed, f"{text}\n".encode())
+        write_whole(contents | {listed: f"{text}\n".encode()})
     except OSError as error:
         raise cannot_write(folder, "figures", error) from error
-    return paths
+    return [*contents, listed]
 
 
 def _parse_width(size: str | float | None) -> float | None:

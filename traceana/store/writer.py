@@ -7,9 +7,9 @@ import json
 import os
 import secrets
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self, cast
 from zlib import crc32
@@ -257,27 +257,39 @@ def extend_crc32(crc: int, descriptor: int) -> int:
     return crc
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file so that it appears whole or not at all."""
-    write_bytes_whole(path, text.encode())
+def write_whole(contents: Mapping[Path, bytes]) -> None:
+    """Write files so that all appear whole, or none does; a device or pipe is written to."""
+    with renamed_together() as beside:
+        for path, content in contents.items():
+            if path.exists() and not path.is_file():
+                path.write_bytes(content)
+                continue
+            with beside(path).open("wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
 
 
-def write_bytes_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it appears whole or not at all; a device or pipe is written to."""
-    if path.exists() and not path.is_file():
-        path.write_bytes(content)
-        return
-    path = Path(os.path.realpath(path))  # of a link, what it leads to; of a loop, itself
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")  # no two writers share it
+@contextmanager
+def renamed_together() -> Iterator[Callable[[Path], Path]]:
+    """Yield a function that names a file beside another, which takes its place at the end."""
+    files: dict[Path, Path] = {}
+
+    def beside(path: Path) -> Path:
+        path = Path(os.path.realpath(path))  # of a link, what it leads to; of a loop, itself
+        written = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")  # of this writer alone
+        files[written] = path
+        return written
+
     try:
-        with beside.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        beside.replace(path)
+        yield beside
+        for written, path in files.items():
+            written.replace(path)
     finally:
-        beside.unlink(missing_ok=True)
-    sync_folder(path.parent)
+        for written in files:
+            written.unlink(missing_ok=True)
+    for folder in {path.parent for path in files.values()}:
+        sync_folder(folder)
 
 
 def sync_folder(folder: Path) -> None:

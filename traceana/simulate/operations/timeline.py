@@ -19,7 +19,7 @@ from traceana.simulate.operations.read import POINT_TO_POINT, TRANSFERS
 from traceana.simulate.operations.run import Model, prepare, replay_timeline
 from traceana.simulate.operations.tables import OperationTimeline
 from traceana.stats.arrays import Floats
-from traceana.store.writer import write_bytes_whole
+from traceana.store.writer import write_whole
 from traceana.tables.declare import declared, returns, schema_of
 
 _MOST_STEPS: Final = 10
@@ -168,7 +168,7 @@ def write_timeline(timeline: IntoFrame, path: str | Path, /) -> Path:
     if file.name.endswith(".gz"):
         content = gzip.compress(content, compresslevel=6, mtime=0)
     try:
-        write_bytes_whole(file, content)
+        write_whole({file: content})
     except OSError as error:
         raise DataError(f"{path}: cannot be written ({error.strerror or error})") from error
     return file
