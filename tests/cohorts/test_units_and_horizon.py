@@ -382,7 +382,11 @@ def test_a_median_of_longer_jobs_compares_with_a_log_without_short_ones(tmp_path
     assert median == pytest.approx(np.median(ran[ran >= 600]), rel=0.01)
 
 
-def test_jobs_without_a_user_are_no_values_of_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most_named", [10_000, 10])
+def test_jobs_without_a_user_are_no_values_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_named: int
+) -> None:
+    monkeypatch.setattr("traceana.cohorts.cohort._MOST_NAMED", most_named)
     # 24 users have jobs that end; 60 services without a user still run
     rng = np.random.default_rng(2)
     n = 960
@@ -399,6 +403,9 @@ def test_jobs_without_a_user_are_no_values_of_it(tmp_path: Path) -> None:
         }
     )
     trace = trace_of(jobs, tmp_path)
-    assert form_cohort(trace).units == "24 users and 60 jobs without one"
+    cohort = form_cohort(trace)
+    assert cohort.units == "24 users and 60 jobs without one"
+    # the schema of a million names would be hashed each time that it is looked at
+    assert (cohort.rows["user"].dtype == pl.Int64) == (most_named == 10)
     texts = " ".join(map(str, correlations.build([trace]).findings))
     assert "n = 960, 24 users)" in texts

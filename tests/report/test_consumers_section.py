@@ -530,3 +530,31 @@ def test_a_queue_that_waits_longest_at_the_highest_priority_is_stated_so(priorit
     stated = "Their priority is the highest (median 9,000, of others 1,000 at most)."
     assert (stated in queue) == (priority == 9000)
     assert any("holder used the most GPU-hours, 99 % of all in 1 job (n = " in one for one in found)
+
+
+def test_the_file_of_a_table_of_very_many_users_has_those_with_the_most_hours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(section_consumers, "_MOST_IN_FILE", 30)
+    n = 90
+    jobs = pl.DataFrame(
+        {
+            "job_id": [str(at) for at in range(n)],
+            "user": [f"u{at}" for at in range(n)],
+            "submit_s": [60.0 * at for at in range(n)],
+            "start_s": [60.0 * at for at in range(n)],
+            "runtime_s": [100.0 + at for at in range(n)],
+            "gpus": [1.0] * n,
+            "status": ["completed"] * n,
+        }
+    )
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    content = section_consumers.build([trace])
+    [table] = [one for one in (*content.lead, *content.blocks) if isinstance(one, Table)]
+    assert "by user, the 30 of 90 with the most hours" in table.caption
+    assert [line.split(",")[0] for line in table.data.splitlines()[1:]] == [
+        f"u{at}" for at in range(n - 1, n - 31, -1)
+    ]
+    assert [*describe_consumers(trace).trends["user"]["user"]] == [
+        f"u{at}" for at in range(n - 20, n)
+    ]

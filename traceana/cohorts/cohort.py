@@ -71,6 +71,8 @@ _BESIDE: Final = 0.1
 """Variance over days, beside that over users, from which both are the units."""
 _BOTH: Final = "unit_and_block"
 _OWN_UNIT: Final = "job {}"
+_MOST_NAMED: Final = 10_000
+"""Independent units beyond which they are numbers, negative for a row that is its own unit."""
 """Unit of a row that has no value of the independent unit."""
 
 
@@ -208,7 +210,10 @@ class Cohort:
         n = self.rows[self.cluster].n_unique()
         if self.cluster == BLOCK or "job_id" not in self.rows.columns:
             return self.name_units(n)
-        is_own = pl.col(self.cluster).cast(pl.String) == pl.format(_OWN_UNIT, "job_id")
+        unit = pl.col(self.cluster)
+        is_own = unit.cast(pl.String) == pl.format(_OWN_UNIT, "job_id")
+        if self.rows[self.cluster].dtype.is_integer():
+            is_own = unit < 0
         without = self.rows.filter(is_own)[self.cluster].n_unique()
         named = self.name_units(n - without)
         return f"{named} and {plural(without, 'job')} without one" if without else named
@@ -330,7 +335,14 @@ def _with_unit(rows: pl.DataFrame, unit: str) -> tuple[pl.DataFrame, str | None]
     named = rows.select(filled.alias(unit))[unit]
     # numbers are ranked and grouped far faster than text; in the order of the rows, so that what is
     # drawn at random does not depend on the names
-    return rows.with_columns(named.cast(pl.Enum(named.unique(maintain_order=True)))), unit
+    units = named.unique(maintain_order=True)
+    codes = named.cast(pl.Enum(units))
+    if units.len() > _MOST_NAMED:  # each look at a schema hashes the names of all categories
+        number = codes.to_physical().cast(pl.Int64)
+        codes = rows.select(
+            pl.when(pl.col(unit).is_null()).then(~number).otherwise(number).alias(unit)
+        )[unit]
+    return rows.with_columns(codes), unit
 
 
 def _with_blocks(

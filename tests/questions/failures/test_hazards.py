@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import traceana
 from traceana.errors import DataError
+from traceana.questions.failures.hazards import _over_clusters
 
 # leukemia (R: survival::aml), maintained and not
 TIMES = [9, 13, 13, 18, 23, 28, 31, 34, 45, 48, 161, 5, 5, 8, 8, 12, 16, 23, 27, 30, 33, 43, 45]
@@ -157,3 +159,22 @@ def test_a_level_with_few_events_is_noted() -> None:
     row = fit(jobs)
     assert (row["level"], row["n_events"]) == ("b", 3)
     assert row["note"] == "fewer than 5 events: interval and p are approximate"
+
+
+def test_memory_of_errors_over_a_cluster_per_row_is_bounded() -> None:
+    # one matrix of 30 x 30 per cluster, all at once, is 144 MB
+    rng = np.random.default_rng(1)
+    scores, away = rng.normal(size=(2, 20_000, 30))
+    information = away.T @ away
+    tracemalloc.start()
+    variance, effective = _over_clusters(scores, away, information, np.arange(20_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6
+    # of independent rows: the sandwich of White
+    inverse = np.linalg.inv(information)
+    sandwich = np.diag(inverse @ scores.T @ scores @ inverse)
+    np.testing.assert_allclose(variance, sandwich, rtol=0.01)
+    weight = away**2
+    expected = weight.sum(axis=0) ** 2 / (weight**2).sum(axis=0) - 1
+    np.testing.assert_allclose(effective, expected)

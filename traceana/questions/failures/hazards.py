@@ -233,23 +233,32 @@ def _fit_cox(
     return coefficient, np.sqrt(total), dfs.min(axis=0), note
 
 
+_NUMBERS_AT_ONCE: Final = 1 << 20
+
+
 def _over_clusters(
     scores: Floats, away: Floats, information: Floats, cluster: Integers
 ) -> tuple[Floats, Floats]:
     """Return the variances of a jackknife over clusters, and effective clusters less one."""
-    m, k = int(cluster.max()) + 1, scores.shape[1]
-    sums = np.stack([np.bincount(cluster, column) for column in scores.T], axis=1)[..., None]
-    pairs = [np.bincount(cluster, away[:, a] * away[:, b]) for a, b in np.ndindex(k, k)]
-    covariance = np.stack(pairs, axis=1).reshape(m, k, k)
-    total = covariance.sum(axis=0)
-    try:
-        moved = np.linalg.solve(total - covariance, sums)
-    except np.linalg.LinAlgError:  # a feature that one cluster alone has
-        moved = np.linalg.pinv(total - covariance) @ sums
-    moved = moved[..., 0] @ np.linalg.solve(information, total).T
-    weight = np.diagonal(covariance, axis1=1, axis2=2)
+    n, k = np.bincount(cluster), scores.shape[1]
+    rows, last, total = np.argsort(cluster, kind="stable"), n.cumsum(), away.T @ away
+    weight, sums = (
+        np.stack([np.bincount(cluster, column) for column in values.T], axis=1)
+        for values in (away**2, scores)
+    )
+    moved = np.empty_like(sums)
+    for some in np.split(np.arange(n.size), range(m := 1 + _NUMBERS_AT_ONCE // k**2, n.size, m)):
+        of = rows[last[some[0]] - n[some[0]] : last[some[-1]]]
+        at, part = cluster[of] - some[0], np.ascontiguousarray(away[of].T)
+        pairs = [np.bincount(at, part[a] * part[b]) for a, b in np.ndindex(k, k)]
+        left = total - np.stack(pairs, axis=1).reshape(-1, k, k)
+        try:
+            moved[some] = np.linalg.solve(left, sums[some, :, None])[..., 0]
+        except np.linalg.LinAlgError:  # a feature that one cluster alone has
+            moved[some] = (np.linalg.pinv(left) @ sums[some, :, None])[..., 0]
+    moved = moved @ np.linalg.solve(information, total).T
     effective: Floats = weight.sum(axis=0) ** 2 / (weight**2).sum(axis=0)
-    variance: Floats = (m - 1) / m * (moved**2).sum(axis=0)
+    variance: Floats = (1 - 1 / n.size) * (moved**2).sum(axis=0)
     return variance, effective - 1
 
 

@@ -239,7 +239,8 @@ _TRENDS: Final = ("user", "account", "queue", "cluster")
 _BINS: Final = 16
 _TEXTS_AS_CODES: Final = pl.selectors.string().cast(pl.Categorical)
 """Texts are grouped and compared faster by their codes."""
-_MOST_JOBS: Final = 20
+MOST_SHOWN: Final = 20
+"""Groups of a table on the page, and jobs with the most idle hours."""
 _SMALL: Final = 1000
 """Jobs of a log of which single jobs are stated."""
 _USED: Final = {*_GROUPS, *_NUMBERS, "job_id", "end_s", "runtime_s"}
@@ -328,7 +329,7 @@ def _most_idle(
         return {}
     idle = nw.col("gpus") * nw.col("runtime_s") * (1 - nw.col("gpu_utilization"))
     local = trace.local(jobs.with_columns(idle=idle).drop_nulls("idle").to_native(), "jobs")
-    most = local.top_k(_MOST_JOBS, by="idle").drop("idle").collect()
+    most = local.top_k(MOST_SHOWN, by="idle").drop("idle").collect()
     if most.height <= 1:
         return {}
     usage = resource_usage(most, by="job_id", window=window)
@@ -339,7 +340,7 @@ def _most_idle(
 def _trends(
     jobs: IntoFrame, groups: dict[str, pl.DataFrame], window: Window
 ) -> dict[str, pl.DataFrame]:
-    """Return the GPUs of each group over equal parts of the window, as a sparkline."""
+    """Return the GPUs of each shown group over equal parts of the window, as a sparkline."""
     first, last = window
     width = (last - first) / _BINS
     # bins begin at multiples of their width; times before the window stay positive
@@ -361,7 +362,9 @@ def _trends(
     trends: dict[str, pl.DataFrame] = {}
     for name in names:
         window = (begin, last + shift)
-        demand = gpu_demand(counted.to_native(), by=name, bin_s=width, window=window)
+        shown = groups[name][name].head(MOST_SHOWN).drop_nulls().to_list()
+        of_shown = counted.filter(nw.col(name).is_in(shown) | nw.col(name).is_null())
+        demand = gpu_demand(of_shown.to_native(), by=name, bin_s=width, window=window)
         bins = demand.group_by(name).agg(place=place.fill_null(0).clip(0), gpus=gpus)
         lines = [
             sparkline(np.bincount(of, gpus, _BINS)[:_BINS].tolist())

@@ -23,6 +23,7 @@ from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import (
     CONSUMER_NEEDS,
     FEWEST_WAITS,
+    MOST_SHOWN,
     Consumers,
     describe_consumers,
     pending_jobs,
@@ -42,7 +43,8 @@ from traceana.tables.formatting import (
     three_digits_range,
 )
 
-_ROWS: Final = 20
+_MOST_IN_FILE: Final = 10_000
+"""Groups in the file of a table: a million users are 135 MB."""
 _NO_END: Final = "completed, not ended or unknown"
 _IDLE: Final = 0.25
 """GPU utilization below which a user is named."""
@@ -122,11 +124,15 @@ def _distinct(groups: dict[str, pl.DataFrame]) -> list[str]:
         if name == END_CLASS and "end_reason" not in groups:
             continue  # it repeats the status
         numbers = groups[name].drop(name)
-        numbers = numbers.sort(numbers.columns)
-        if not any(numbers.equals(other) for other in seen):
+        alike = (other for other in seen if other.height == numbers.height)
+        if not any(_sorted(numbers).equals(_sorted(other)) for other in alike):
             names.append(name)
         seen.append(numbers)
     return names
+
+
+def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.sort(rows.columns)
 
 
 def _table(consumers: Consumers, name: str) -> Table:
@@ -138,7 +144,10 @@ def _table(consumers: Consumers, name: str) -> Table:
     what = f"by {in_sentence(key_heading(name))}"
     if name == "job_id":
         what = f"of the {rows.height} jobs with the most idle hours"
-    first, headings = rows.head(_ROWS), None
+    if rows.height > _MOST_IN_FILE:
+        what += f", the {_MOST_IN_FILE:,} of {rows.height:,} with the most hours"
+        rows = rows.head(_MOST_IN_FILE)
+    first, headings = rows.head(MOST_SHOWN), None
     if name in consumers.trends:
         trend = consumers.trends[name]
         first = first.join(trend, on=name, how="left", nulls_equal=True, maintain_order="left")
@@ -302,7 +311,7 @@ def _top(consumers: Consumers) -> Finding | None:
     if users.height < 2:
         return None
     of_nobody = float(nobody["fraction_of_all"].sum())
-    row, second, *_ = users.sort("jobs", descending=True).rows(named=True)
+    row, second = users.sort("jobs", descending=True).head(2).rows(named=True)
     whole, without, jobs = consumers.whole, consumers.without, consumers.whole["jobs"]
     if row["jobs"] < max(_DOMINANT * jobs, 2 * second["jobs"]) or without is None:
         row = users.row(0, named=True)
