@@ -123,16 +123,12 @@ def _distinct(groups: dict[str, pl.DataFrame]) -> list[str]:
     for name in sorted(groups, key=END_CLASS.__eq__):
         if name == END_CLASS and "end_reason" not in groups:
             continue  # it repeats the status
-        numbers = groups[name].drop(name)
-        alike = (other for other in seen if other.height == numbers.height)
-        if not any(_sorted(numbers).equals(_sorted(other)) for other in alike):
+        numbers = groups[name].drop(name).head(_MOST_IN_FILE)
+        numbers = numbers.sort(numbers.columns)
+        if not any(numbers.equals(other) for other in seen):
             names.append(name)
         seen.append(numbers)
     return names
-
-
-def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
-    return rows.sort(rows.columns)
 
 
 def _table(consumers: Consumers, name: str) -> Table:
@@ -147,11 +143,9 @@ def _table(consumers: Consumers, name: str) -> Table:
     if rows.height > _MOST_IN_FILE:
         what += f", the {_MOST_IN_FILE:,} of {rows.height:,} with the most hours"
         rows = rows.head(_MOST_IN_FILE)
-    first, headings = rows.head(MOST_SHOWN), None
-    if name in consumers.trends:
-        trend = consumers.trends[name]
+    first = rows.head(MOST_SHOWN)
+    if (trend := consumers.trends.get(name)) is not None:
         first = first.join(trend, on=name, how="left", nulls_equal=True, maintain_order="left")
-        headings = {"trend": "GPUs over the period"}
         shown.append("trend")
     ranked = {column: place for place, column in enumerate((name, *_FIRST))}
     table = result_table(
@@ -159,7 +153,7 @@ def _table(consumers: Consumers, name: str) -> Table:
         ResourceUsage,
         caption=f"Resources, wait, failure, waste and efficiency {what}",
         columns=sorted(shown, key=lambda column: ranked.get(column, len(ranked))),
-        headings=headings,
+        headings={"trend": "GPUs over the period"},
         null={name: _NO_END if name == END_CLASS else "not stated"},
     )
     return replace(table, data=csv_text(rows, ResourceUsage))
