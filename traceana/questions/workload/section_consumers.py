@@ -43,8 +43,7 @@ from traceana.tables.formatting import (
     three_digits_range,
 )
 
-_MOST_IN_FILE: Final = 10_000
-"""Groups in the file of a table: a million users are 135 MB."""
+_MOST_IN_FILE: Final = 10_000  # groups in the file of a table: a million users are 135 MB
 _NO_END: Final = "completed, not ended or unknown"
 _IDLE: Final = 0.25
 """GPU utilization below which a user is named."""
@@ -134,12 +133,11 @@ def _distinct(groups: dict[str, pl.DataFrame]) -> list[str]:
 def _table(consumers: Consumers, name: str) -> Table:
     rows = consumers.groups[name]
     left = {"measured_gpu_hours", "ended", "own_failures", "note"}
-    left |= {"jobs"} if name == "job_id" else set()  # one each
     left |= {"gpu_hours"} if consumers.unit != "GPU" else set()
-    shown = [column for column in rows.columns if column not in left]
     what = f"by {in_sentence(key_heading(name))}"
-    if name == "job_id":
-        what = f"of the {rows.height} jobs with the most idle hours"
+    if name == "job_id":  # one each
+        what, left = f"of the {rows.height} jobs with the most idle hours", left | {"jobs"}
+    shown = [column for column in rows.columns if column not in left]
     if rows.height > _MOST_IN_FILE:
         what += f", the {_MOST_IN_FILE:,} of {rows.height:,} with the most hours"
         rows = rows.head(_MOST_IN_FILE)
