@@ -59,6 +59,28 @@ def test_a_trace_that_lacks_a_file_is_not_whole(tmp_path: Path) -> None:
     assert set(verdicts(results).values()) == {"untested"}
 
 
+def test_a_claim_that_fails_costs_itself_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_data: Store, _claim: Claim) -> float:
+        return float(None)  # type: ignore[arg-type]
+
+    def judge(_data: Store, _claim: Claim) -> float:
+        return 1.0
+
+    claims = (
+        Claim(name, ONE_PAPER, "", "1", ("/".join(ITP),), m)
+        for name, m in (("a", fail), ("b", judge))
+    )
+    planted(monkeypatch, *claims)
+    store = as_if_real(itp_store(tmp_path), tmp_path / "real")
+    results = check_claims(store, paper=ONE_PAPER)
+    assert verdicts(results) == {"a": "untested", "b": "reproduced"}
+    reason = results.table["reason"].item(0)
+    assert reason.startswith("it could not be computed. Please report it with these words: ")
+    assert ", claim a, TypeError in " in reason
+
+
 def test_result_files_of_a_job_that_is_missing_refute_nothing(
     real_data: Path, tmp_path: Path
 ) -> None:

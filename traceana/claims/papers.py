@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 import polars as pl
+from polars.exceptions import PanicException
 
 from traceana.catalog import load_catalog
 from traceana.claims.claim import (
@@ -28,7 +29,7 @@ from traceana.claims.claim import (
     untested,
 )
 from traceana.claims.tables import ClaimVerdicts
-from traceana.errors import DataError, did_you_mean
+from traceana.errors import DataError, StoreError, ask_for_report, did_you_mean
 from traceana.store import Store, TableEntry
 from traceana.store.cache import Cache, code_digest, key_of, versions
 from traceana.store.ledger import Ledger
@@ -487,11 +488,15 @@ def _measured_once(claim: Claim, stored: _Stored) -> Judgement:
 def _measured(claim: Claim, store: Store) -> Judgement:
     try:
         verdict = claim.measure(store, claim)
+        if not isinstance(verdict, Judgement):
+            measured = round_as(verdict, claim.published)
+            verdict = decide(holds=agrees(verdict, claim.published), measured=measured)
     except DataError as error:
         return untested(f"the rows in the store cannot be analyzed: {error}")
-    if not isinstance(verdict, Judgement):
-        measured = round_as(verdict, claim.published)
-        verdict = decide(holds=agrees(verdict, claim.published), measured=measured)
+    except (StoreError, MemoryError):
+        raise
+    except (Exception, PanicException) as error:  # noqa: BLE001  costs its claim alone
+        return untested(f"it could not be computed. {ask_for_report(f'claim {claim.id}', error)}")
     if claim.kind == "observation" and verdict.verdict in ("reproduced", "differs"):
         return replace(verdict, verdict="observation")
     return verdict
