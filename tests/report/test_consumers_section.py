@@ -532,6 +532,25 @@ def test_a_queue_that_waits_longest_at_the_highest_priority_is_stated_so(priorit
     assert any("holder used the most GPU-hours, 99 % of all in 1 job (n = " in one for one in found)
 
 
+@pytest.mark.parametrize("jobs", [4, 40])
+def test_a_user_of_a_handful_of_jobs_is_no_alert(jobs: int) -> None:
+    frame = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(jobs)],
+            "user": ["anna", "eva"] * (jobs // 2),
+            "gpus": [8.0, 1.0] * (jobs // 2),
+            "submit_s": 3600.0 * np.arange(jobs),
+            "start_s": 3600.0 * np.arange(jobs),
+            "runtime_s": 600.0,
+            "status": "completed",
+        }
+    )
+    trace = open_store(store_frames({"jobs": frame})).trace("frames")
+    [found] = [one for one in section_consumers.build([trace]).findings if "user anna" in str(one)]
+    assert isinstance(found, Finding)
+    assert found.is_description == (jobs == 4)
+
+
 def test_the_file_of_a_table_of_very_many_users_has_those_with_the_most_hours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -314,7 +314,8 @@ def _top(consumers: Consumers) -> Finding | None:
         text = f"{user} the most {unit}-hours, {share(part)} of all"
         text += f" in {plural(row['jobs'], 'job')}" * few + _most(users)
         text += f"; jobs without a user used {share(of_nobody)}." if of_nobody > part else "."
-        heading, is_costly = f"{user} {share(part)} of the {unit}-hours", part >= _DOMINANT
+        heading = f"{user} {share(part)} of the {unit}-hours"
+        is_costly = part >= _DOMINANT and jobs >= FEWEST_WAITS
     else:
         part, of_hours = row["jobs"] / jobs, row["fraction_of_all"] or 0.0
         user, is_costly = f"user {row['user']}", True
