@@ -13,11 +13,7 @@ from traceana.cohorts.ends import END_CLASS
 from traceana.page.blocks import Block, Content, Heading, Table, Text, captioned, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.analyze import (
-    bad_nodes,
-    odds_at_equal,
-    rates_at_equal,
-)
+from traceana.questions.failures.analyze import bad_nodes, odds_at_equal, rates_at_equal
 from traceana.questions.failures.association import failure_odds
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import (
