@@ -404,7 +404,7 @@ def _begins_idle(trace: Trace) -> Iterator[Finding]:
         return
     heading = f"{trace.label}: {waited.height:,} of {jobs.height:,} jobs that used their GPUs left "
     heading += "them idle when they began"
-    usual = duration(float(np.median(jobs["begin_s"])))
+    usual = duration(float(np.median(waited["begin_s"])))
     yield Finding(
         f"{heading}, for {usual} until the first use (median): {hours(lost)} of their "
         f"{hours(idle)} idle GPU-hours.",
