@@ -246,11 +246,13 @@ def odds_at_equal(
 def _within_users(
     rows: pl.DataFrame, by: str, pair: tuple[str, str]
 ) -> tuple[str, float, float, float, float] | None:
-    """Return the odds ratio over users, else over days, where one user has most of the jobs."""
+    """Return the odds ratio over users, else over days, as where one user has most of the jobs."""
     days = pl.col("submit_s" if "submit_s" in rows.columns else "start_s") // DAY_S
     rows = rows.with_columns(pl.col("user").alias(_SAME_USER), days.alias(_DAY))
     strata, found = [name for name in (_SAME_USER, "gpus") if name in rows.columns], None
-    for unit in ("user", _DAY) if rows[by].n_unique() == len(pair) else ():
+    is_dominated = rows.select(2 * pl.len().over("user").max() > pl.len()).item()
+    units = (_DAY,) if is_dominated else ("user", _DAY)
+    for unit in units if rows[by].n_unique() == len(pair) else ():
         with suppress(DataError):
             odds = failure_odds(rows.drop_nulls(unit), by, strata=strata, cluster=unit)
             odds = odds.rename({by: "level", "pvalue": "p"})
