@@ -441,9 +441,9 @@ def test_a_type_is_innocent_of_the_users_who_choose_it(by_type: bool) -> None:
         assert ("so other users explain it" in finding) == (not by_type)
     if by_type:
         [rates] = re.findall(
-            r"composition of size \(GPUs\) and user: (\d+) % and (\d+) %", found[0]
+            r"composition of size \(GPUs\) and user: ([\d.]+) % and ([\d.]+) %", found[0]
         )
-        assert [int(one) for one in rates] == pytest.approx([40, 10], abs=2)
+        assert [float(one) for one in rates] == pytest.approx([40, 10], abs=2)
 
 
 @pytest.mark.parametrize("by_type", [False, True])

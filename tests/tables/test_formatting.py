@@ -23,6 +23,7 @@ from traceana.tables.display import DASH, cells_of
         (formatting.percent(0.1234), "12.3 %"),
         (formatting.share(0.1234), "12 %"),
         (formatting.share(0.0941), "9.4 %"),
+        (formatting.share(0.09525), "9.5 %"),
         (formatting.share(0.0996), "10 %"),
         (formatting.share(0.9996), "100.0 %"),
         (formatting.share(1.0), "100 %"),

@@ -129,7 +129,7 @@ def percent(value: float) -> str:
 def share(value: float) -> str:
     """Write a fraction in a sentence: without decimals from 10 % on, unless that makes 100 %."""
     rounded = round(100 * value)
-    whole = abs(rounded) >= 10 and (abs(rounded) != 100 or abs(value) == 1)
+    whole = round(abs(100 * value), 1) >= 10 and (abs(rounded) != 100 or abs(value) == 1)
     return f"{rounded:,} %" if whole else percent(value)
 
 
