@@ -16,7 +16,6 @@ from .ingesters import propose_mapping as propose_mapping
 from .questions.correlations.analyze import correlate as correlate
 from .questions.correlations.analyze import failure_correlations as failure_correlations
 from .questions.correlations.points import implied_n as implied_n
-from .questions.correlations.points import joint_counts as joint_counts
 from .questions.correlations.points import mean_by_value as mean_by_value
 from .questions.correlations.analyze import runtime_correlations as runtime_correlations
 from .questions.deadlines.plans import compare_plans as compare_plans
@@ -31,7 +30,6 @@ from .questions.energy.savings import training_defaults as training_defaults
 from .questions.energy.savings import energy_savings as energy_savings
 from .questions.energy.accuracy import eta_sweep as eta_sweep
 from .questions.failures.association import outcome_association as outcome_association
-from .questions.failures.events import rows_at_risk as rows_at_risk
 from .questions.failures.runtimes import compare_runtimes as compare_runtimes
 from .questions.failures.curves import cumulative_incidence as cumulative_incidence
 from .questions.failures.curves import kaplan_meier as kaplan_meier
@@ -41,7 +39,6 @@ from .questions.failures.hazards import outcome_by_horizon as outcome_by_horizon
 from .questions.failures.model import failure_model as failure_model
 from .questions.failures.association import failure_odds as failure_odds
 from .questions.failures.nodes import node_failures as node_failures
-from .questions.failures.association import failure_outliers as failure_outliers
 from .questions.failures.rates import failure_rates as failure_rates
 from .questions.failures.rates import outcome_rates as outcome_rates
 from .questions.failures.runtimes import runtime_by as runtime_by
@@ -72,7 +69,6 @@ from .questions.reliability.tables import ReliabilityResult as ReliabilityResult
 from .questions.runtimes.distributions import compare_distributions as compare_distributions
 from .questions.runtimes.distributions import empirical_distribution as empirical_distribution
 from .questions.runtimes.fit import fit_distributions as fit_distributions
-from .questions.runtimes.distributions import fitted_quantiles as fitted_quantiles
 from .questions.runtimes.ratio import runtime_ratio as runtime_ratio
 from .questions.runtimes.ratio import summarize_runtime_ratio as summarize_runtime_ratio
 from .questions.runtimes.distributions import tail_index as tail_index

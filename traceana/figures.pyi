@@ -41,7 +41,6 @@ from .questions.recurring.figures import plot_policy_variants as plot_policy_var
 from .questions.reliability.figures import plot_faults_over_time as plot_faults_over_time
 from .questions.reliability.figures import plot_faults_per_machine as plot_faults_per_machine
 from .questions.reliability.figures import plot_machines_down as plot_machines_down
-from .questions.runtimes.figures import draw_distribution_fit as draw_distribution_fit
 from .questions.runtimes.figures import plot_distribution_fit as plot_distribution_fit
 from .questions.runtimes.figures import plot_empirical_distribution as plot_empirical_distribution
 from .questions.runtimes.figures import plot_runtime_against as plot_runtime_against

@@ -15,7 +15,6 @@ from traceana import (
 )
 from traceana.errors import DataError
 from traceana.figures import (
-    draw_distribution_fit,
     plot_concentration,
     plot_distribution_fit,
     plot_empirical_distribution,
@@ -59,15 +58,6 @@ def test_quantiles_are_drawn_against_each_familys(fits: DistributionFits) -> Non
     np.testing.assert_allclose(line(ax, "family-lognormal"), expected)
     assert {part.get_gid() for part in ax.collections} == {"band-weibull", "band-lognormal"}
     assert ax.get_xlabel() == "Quantile of the family (logarithmic)"
-
-
-def test_all_panels_stand_beside_each_other(fits: DistributionFits) -> None:
-    figure = draw_distribution_fit(fits, unit="min")
-    assert [ax.get_xlabel() for ax in figure.axes] == [
-        "Value (min, logarithmic)",
-        "Value (min, logarithmic)",
-        "Quantile of the family (min, logarithmic)",
-    ]
 
 
 def test_a_panel_or_family_that_is_not_there_is_refused(fits: DistributionFits) -> None:

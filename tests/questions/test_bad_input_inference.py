@@ -160,7 +160,6 @@ QUESTIONS: dict[str, Question] = {
                 ("events", ()),
                 ("events", "done"),
                 ("events", ("failed", "failed")),
-                *(("running_until_s", bad) for bad in ("end", math.nan, math.inf, [1])),
             ),
             by="group",
         ).items()

@@ -53,7 +53,6 @@ FRAMES: dict[str, tuple[Callable[[Any], pl.DataFrame], pl.DataFrame]] = {
         lambda f: analysis.failure_correlations(f, resamples=100).table,
         SHORT,
     ),
-    "failure_outliers": (lambda f: analysis.failure_outliers(f, "node"), SHORT),
     "gpu_sharing": (lambda f: analysis.gpu_sharing(f, device="node"), JOBS),
     "idle_gpu_hours": (analysis.idle_gpu_hours, SHORT),
     "iteration_rates": (lambda f: analysis.iteration_rates(f, JOBS), PLANS),
@@ -154,7 +153,6 @@ OPTIONS: dict[str, Callable[[Any], object]] = {
     "device": lambda x: analysis.gpu_sharing(JOBS, device=x),
     "draws": lambda x: analysis.deadline_rules(PLANS, JOBS, draws=x),
     "families": lambda x: analysis.fit_distributions(VALUES, families=x),
-    "fits": lambda x: analysis.fitted_quantiles(VALUES, x),
     "gain": simulate.implied_throughput_ratio,
     "k": lambda x: analysis.tail_index(VALUES, k=x),
     "levels": simulate.sweep_batching,
@@ -168,12 +166,11 @@ OPTIONS: dict[str, Callable[[Any], object]] = {
     "resamples": lambda x: analysis.compare_distributions(JOBS, "gpus", "node", resamples=x),
     "resources": lambda x: analysis.utilization(JOBS, resources=x),
     "target": lambda x: simulate.sample_training_path(TRAINED, **{**RUNS, "target": x}),
-    "times_s": lambda x: analysis.rows_at_risk(JOBS, x),
     "truncated_below": lambda x: analysis.fit_distributions(VALUES, truncated_below=x),
 }
 
 
-ARRAYS = tuple((name, "[1 2]") for name in ("clusters", "k", "overheads_s", "times_s"))
+ARRAYS = tuple((name, "[1 2]") for name in ("clusters", "k", "overheads_s"))
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -76,7 +76,6 @@ def answers(rows: pl.LazyFrame) -> dict[str, pl.DataFrame]:
         "pearson": analysis.correlate(
             rows, "cpus", "runtime_s", method="pearson", level="row", by="kind"
         ).table,
-        "outliers": analysis.failure_outliers(rows, "user", strata="kind"),
         "tasks": analysis.task_runtimes(tasks, rows),
         "capacity": analysis.gpu_capacity_check(tasks, rows, rows.select("gpus")),
         "capacity by name": analysis.gpu_capacity_check(coded, rows, rows.select("gpus")),

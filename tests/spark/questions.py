@@ -23,7 +23,6 @@ from traceana import (
     energy_to_accuracy,
     eta_sweep,
     failure_correlations,
-    failure_outliers,
     gpu_capacity_check,
     gpu_demand,
     gpu_hours_by,
@@ -61,7 +60,6 @@ ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     ),
     "runtime_ratio": lambda rows: runtime_ratio(rows, by="cluster").sort("worker_id", "row"),
     "gpu_hours_by": lambda rows: gpu_hours_by(rows, "cluster").sort("cluster"),
-    "failure_outliers": lambda rows: failure_outliers(rows, "size", strata="cluster").sort("size"),
     "failure_correlations": lambda rows: (
         failure_correlations(rows, features="gpus", by="size", resamples=100).table
     ),

@@ -32,7 +32,6 @@ from traceana import (
     interarrivals,
     iteration_cov,
     job_quantiles,
-    joint_counts,
     kaplan_meier,
     lorenz_curve,
     mean_by_value,
@@ -40,7 +39,6 @@ from traceana import (
     outcome_rates,
     queueing_delay,
     recurring_groups,
-    rows_at_risk,
     runtime_by,
     runtime_correlations,
     runtime_means,
@@ -163,7 +161,7 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "failure_rates": lambda rows: failure_rates(rows, ("cluster", "size")),
     "failure_rates, all": lambda rows: failure_rates(rows, ()),
     "cumulative_incidence": lambda rows: cumulative_incidence(
-        rows, by=("cluster", "size"), running_until_s=3e6
+        rows, by=("cluster", "size")
     ).groups.filter(event="failed"),
     "cumulative_incidence, all": lambda rows: cumulative_incidence(rows).groups,
     "kaplan_meier": lambda rows: kaplan_meier(rows, by=("cluster", "size")).groups,
@@ -217,12 +215,6 @@ QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "kaplan_meier, clusters": lambda rows: kaplan_meier(rows, cluster="worker_id").groups,
     "mean_by_value": lambda rows: mean_by_value(rows, "gpus", "runtime_s", by="cluster"),
     "mean_by_value, all": lambda rows: mean_by_value(rows, "gpus", "runtime_s"),
-    "joint_counts": lambda rows: joint_counts(rows, "gpus", "runtime_s", by="cluster"),
-    "joint_counts, all": lambda rows: joint_counts(rows, "gpus", "runtime_s", bins=9),
-    "rows_at_risk": lambda rows: rows_at_risk(
-        rows, (0, 1e3, 1e6), by="cluster", running_until_s=3e6
-    ),
-    "rows_at_risk, all": lambda rows: rows_at_risk(rows, (500,)),
     "correlate, ranks": lambda rows: correlate(rows, "gpus", "runtime_s", method="spearman").table,
 }
 

@@ -99,15 +99,13 @@ def test_groups_overlap_from_5_percent_on(inside: int, overlaps: bool) -> None:
 def test_the_variance_inflation_is_one_over_what_the_others_leave() -> None:
     rng = np.random.default_rng(4)
     x = rng.normal(size=(200, 3)) @ np.array([[1.0, 0.5, 0], [0, 1, 0.8], [0, 0, 1]])
-    found, condition = variance_inflation(np.column_stack([np.ones(200), x]))
+    found = variance_inflation(np.column_stack([np.ones(200), x]))
     for column in range(3):
         others = np.column_stack([np.ones(200), np.delete(x, column, axis=1)])
         rest = x[:, column] - others @ np.linalg.lstsq(others, x[:, column], rcond=None)[0]
         assert found[column] == pytest.approx(x[:, column].var() / rest.var())
-    scaled = (x - x.mean(axis=0)) / x.std(axis=0)
-    assert condition == pytest.approx(np.linalg.cond(scaled))
-    alone, condition = variance_inflation(np.column_stack([np.ones(9), np.arange(9.0)]))
-    assert (alone.tolist(), condition) == ([1], 1)
+    alone = variance_inflation(np.column_stack([np.ones(9), np.arange(9.0)]))
+    assert alone.tolist() == [1]
 
 
 def test_the_odds_of_both_groups_are_counted() -> None:
@@ -119,7 +117,7 @@ def test_the_odds_of_both_groups_are_counted() -> None:
 def test_equal_rates_of_few_rows_have_a_p_of_1() -> None:
     both = pl.concat([jobs("a", 2, 4), jobs("b", 2, 4)])
     row = traceana.outcome_association(both, "group").row(0, named=True)
-    assert (row["min_expected"], row["pvalue"]) == (2, 1)
+    assert row["pvalue"] == 1
     assert row["method"] == "Monte Carlo, 9,999 tables"
 
 
@@ -244,7 +242,7 @@ def test_incidence_and_survival_of_rows_counted_once_are_those_counted_twice() -
             "g": np.arange(60) % 2,
         }
     )
-    columns = Columns("status", "runtime_s", "start_s", None, None)
+    columns = Columns("status", "runtime_s")
     names = ("completed", "failed")
     both = incidence_and_survival(rows, ("g",), names, columns=columns, cluster=None)
     incidence = traceana.cumulative_incidence(rows, by="g", events=names)
@@ -267,7 +265,6 @@ def test_numbers_by_default() -> None:
         "runtime_means",
         "failure_model",
         "failure_odds",
-        "failure_outliers",
         "outcome_rates",
         "failure_rates",
         "runtime_by",
@@ -296,13 +293,6 @@ def test_a_group_of_one_row_is_too_few_for_an_interval() -> None:
     row = traceana.compare_runtimes(frame, by="group").pairs.row(0, named=True)
     assert (row["superiority"], row["ci_low"]) == (pytest.approx(1 / 3), None)
     assert row["note"] == "no interval: a group has too few rows or one cluster"
-
-
-@pytest.mark.parametrize("until", [1.1e150, np.nan, np.inf, "now"])
-def test_the_time_until_which_rows_run_is_a_finite_number(until: Any) -> None:
-    rows = pl.DataFrame({"start_s": [0.0], "runtime_s": [None], "status": "running"})
-    with pytest.raises(DataError, match="running_until_s must be a finite time"):
-        traceana.kaplan_meier(rows.cast({"runtime_s": pl.Float64}), running_until_s=until)
 
 
 def test_unlisted_rows_are_counted_by_lynden_bells_weights() -> None:
@@ -334,23 +324,6 @@ def test_equal_runtimes_have_a_mean_without_an_interval() -> None:
     assert (row["restricted_mean_s"], row["restricted_ci_low"]) == (7, None)
 
 
-def test_a_row_may_start_when_the_observation_ends() -> None:
-    rows = pl.DataFrame(
-        {"start_s": [0.0, 9], "runtime_s": [5.0, None], "status": ["failed", "running"]}
-    )
-    groups = traceana.kaplan_meier(rows, running_until_s=9).groups
-    assert groups.select("n", "n_censored").row(0) == (2, 1)
-    with pytest.raises(DataError, match="a row of status running starts at 9"):
-        traceana.kaplan_meier(rows, running_until_s=8.9)
-
-
-def test_two_rows_have_no_corrected_association() -> None:
-    row = traceana.outcome_association(pl.concat([jobs("a", 1, 0), jobs("b", 0, 1)]), "group").row(
-        0, named=True
-    )
-    assert (row["cramers_v"], row["cramers_v_corrected"]) == (1, None)
-
-
 def test_a_value_of_0_has_no_logarithm() -> None:
     rng = np.random.default_rng(9)
     rows = pl.DataFrame({"v": rng.lognormal(size=40), "of": np.arange(40) % 8})
@@ -371,7 +344,7 @@ def test_five_expected_rows_in_each_cell_have_an_asymptotic_test(
 ) -> None:
     both = pl.concat([jobs("a", failures, 10 - failures), jobs("b", failures, 10 - failures)])
     row = traceana.outcome_association(both, "group").row(0, named=True)
-    assert (row["min_expected"], row["method"]) == (failures, method)
+    assert row["method"] == method
 
 
 def test_nothing_may_be_trimmed() -> None:

@@ -237,9 +237,4 @@ def test_the_corrected_association_counts_effective_rows() -> None:
         }
     )
     row = outcome_association(frame, "group", cluster="user").row(0, named=True)
-    n = row["n_effective"]
-    assert 60 < n < 500
-    # Bergsma (Journal of the Korean Statistical Society 42, 2013) of a table of 3 by 2
-    squared = row["cramers_v"] ** 2 - 2 / (n - 1)
-    expected = (squared / (min(3 - 4 / (n - 1), 2 - 1 / (n - 1)) - 1)) ** 0.5
-    assert row["cramers_v_corrected"] == pytest.approx(expected)
+    assert 60 < row["n_effective"] < 500

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri
 from statsmodels.duration.survfunc import CumIncidenceRight
 
-from traceana import cumulative_incidence, kaplan_meier, rows_at_risk
+from traceana import cumulative_incidence, kaplan_meier
 from traceana.errors import DataError
 from traceana.stats.survival import incidence
 
@@ -121,24 +120,6 @@ def test_one_way_to_end_has_greenwoods_variance(ends: list[int], cut: list[int])
     )
 
 
-def test_running_rows_are_at_risk_until_a_stated_time() -> None:
-    frame = pl.DataFrame(
-        {
-            "status": ["failed", "running", "running", "pending"],
-            "start_s": [0.0, 10.0, None, None],
-            "runtime_s": [40.0, None, None, None],
-        }
-    )
-    left_out = cumulative_incidence(frame, events="failed").groups.row(0, named=True)
-    assert (left_out["n"], left_out["n_excluded"], left_out["incidence"]) == (1, 3, 1)
-    known = cumulative_incidence(frame, events="failed", running_until_s=100).groups
-    row = known.row(0, named=True)
-    assert (row["n"], row["n_censored"], row["n_excluded"]) == (2, 1, 2)
-    assert (row["incidence"], row["last_s"]) == (0.5, 90)
-    with pytest.raises(DataError, match="running_until_s is 5, but a row of status running starts"):
-        cumulative_incidence(frame, running_until_s=5)
-
-
 def test_what_is_not_known_is_null_with_its_reason() -> None:
     frame = frame_of([5, 9, 9], [1, 0, 0])
     row = kaplan_meier(frame).groups.row(0, named=True)
@@ -168,87 +149,23 @@ def test_bad_arguments_are_refused(options: dict[str, Any], text: str) -> None:
         cumulative_incidence(frame, **options)
 
 
-def test_rows_at_risk_run_at_least_that_long() -> None:
-    frame = pl.DataFrame(
-        {
-            "gpu_type": ["T4", "T4", "T4", "V100", "V100", None],
-            "status": ["completed", "running", "running", "failed", None, "failed"],
-            "runtime_s": [10.0, 20, None, 5, 7, None],
-            "start_s": [0.0, 0, 60, 0, 0, 0],
-        }
-    )
-    found = rows_at_risk(frame, (20, 0, 10, 10), by="gpu_type")
-    assert found.rows() == [
-        ("T4", 0, 2),
-        ("T4", 10, 2),
-        ("T4", 20, 1),
-        ("V100", 0, 2),
-        ("V100", 10, 0),
-        ("V100", 20, 0),
-        (None, 0, 0),
-        (None, 10, 0),
-        (None, 20, 0),
-    ]
-    # what still runs at 100 s has run for 40 s
-    until = rows_at_risk(frame, [15, 40, 41], running_until_s=100)
-    assert until["n_at_risk"].to_list() == [2, 1, 0]
-    assert rows_at_risk(frame, []).columns == ["time_s", "n_at_risk"]
-    assert rows_at_risk(frame.clear(), [1])["n_at_risk"].to_list() == [0]
-    for wrong in (-1, float("nan"), float("inf"), "1"):
-        with pytest.raises(DataError, match="times_s must be numbers of seconds from 0 on"):
-            rows_at_risk(frame, [wrong])  # type: ignore[list-item]
-    with pytest.raises(DataError, match="by cannot name time_s"):
-        rows_at_risk(frame.rename({"gpu_type": "time_s"}), [1], by="time_s")
-
-
 def test_times_of_the_risk_table_are_round_and_within_the_runtimes() -> None:
     frame = pl.DataFrame({"runtime_s": [0.0, 70, 4000, 90_000], "status": "completed"})
     found = cumulative_incidence(frame).at_risk
     assert found.select("time_s", "n_at_risk").rows() == [(600, 2), (3600, 2), (86_400, 1)]
 
 
-def test_at_the_times_of_ends_rows_at_risk_are_those_of_the_curves() -> None:
-    rng = np.random.default_rng(8)
-    frame = pl.DataFrame(
-        {
-            "status": rng.choice(["completed", "failed", "running"], 80),
-            "runtime_s": rng.integers(0, 30, 80).astype(float),
-        }
-    )
-    curves = kaplan_meier(frame).curves
-    found = rows_at_risk(frame, curves["time_s"].to_list())
-    assert found["n_at_risk"].to_list() == curves["n_at_risk"].to_list()
-
-
-def test_durations_datetimes_and_other_names_give_the_same() -> None:
+def test_durations_and_other_names_give_the_same() -> None:
     seconds = pl.DataFrame(
-        {
-            "status": ["failed", "running", "running"],
-            "start_s": [0.0, 10.0, 20.0],
-            "runtime_s": [40.0, None, 30.0],
-        }
+        {"status": ["failed", "running", "running"], "runtime_s": [40.0, None, 30.0]}
     )
-    dates = seconds.select(
-        state="status",
-        begin=pl.from_epoch(pl.col("start_s").cast(pl.Int64), time_unit="s"),
-        elapsed=pl.duration(seconds="runtime_s"),
-    )
-    expected = cumulative_incidence(seconds, events="failed", running_until_s=100)
-    found = cumulative_incidence(
-        dates,
-        events="failed",
-        status="state",
-        runtime="elapsed",
-        start="begin",
-        running_until_s=datetime(1970, 1, 1, 0, 1, 40, tzinfo=UTC),
-    )
+    durations = seconds.select(state="status", elapsed=pl.duration(seconds="runtime_s"))
+    expected = cumulative_incidence(seconds, events="failed")
+    found = cumulative_incidence(durations, events="failed", status="state", runtime="elapsed")
     assert found.groups.equals(expected.groups)
     assert found.curves.equals(expected.curves)
-    naive = datetime(1970, 1, 1, 0, 1, 40)  # noqa: DTZ001  without a zone it is UTC
-    again = kaplan_meier(seconds, running_until_s=naive)
-    assert again.groups.equals(kaplan_meier(seconds, running_until_s=100).groups)
     with pytest.raises(DataError, match=r"column runtime_s is missing; .* pass runtime='"):
-        cumulative_incidence(dates.rename({"state": "status"}))
+        cumulative_incidence(durations.rename({"state": "status"}))
 
 
 def test_at_risk_are_the_rows_at_round_durations() -> None:

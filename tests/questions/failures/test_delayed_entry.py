@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from traceana import cumulative_incidence, kaplan_meier, rows_at_risk, workload_summary
+from traceana import cumulative_incidence, kaplan_meier, workload_summary
 from traceana.cohorts.cohort import form_cohort
 from traceana.cohorts.observation import observe
 from traceana.errors import DataError
@@ -45,7 +45,6 @@ def test_six_rows_by_hand() -> None:
     # t(59) and 60/59 of the variance
     half = 2.000995 * np.sqrt(60 / 59 * (56**2 + 20**2 + 8**2) / 60) / 27
     assert many["restricted_ci_low"] == pytest.approx(110 / 27 - half, rel=1e-6)
-    assert rows_at_risk(ROWS, [1.5, 3, 4.5], entry="entry_s")["n_at_risk"].to_list() == [3, 3, 3]
 
 
 def test_a_row_that_ends_at_its_entry_is_at_risk_then() -> None:

@@ -80,11 +80,7 @@ def test_party_and_gender_as_r_has_it(published: dict[str, Any]) -> None:
     assert row["pvalue"] == pytest.approx(known["pvalue"], abs=5e-11)
     expected = association([known["first"], known["second"]], method="cramer")
     assert row["cramers_v"] == pytest.approx(expected)
-    # the definition of Bergsma (2013), for three rows and two columns
-    n = sum(known["first"]) + sum(known["second"])
-    share = row["cramers_v"] ** 2 - 2 / (n - 1)
-    assert row["cramers_v_corrected"] == pytest.approx(np.sqrt(share / (1 - 1 / (n - 1))))
-    assert 0 < row["ci_low"] < row["cramers_v_corrected"] < row["ci_high"]
+    assert 0 < row["ci_low"] < row["cramers_v"] < row["ci_high"]
 
 
 @given(cells=st.lists(st.tuples(st.integers(5, 40), st.integers(5, 40)), min_size=2, max_size=4))
@@ -95,7 +91,6 @@ def test_chi_square_is_scipys(cells: list[tuple[int, int]]) -> None:
     )
     expected = chi2_contingency(cells, correction=False)
     assert row["statistic"] == pytest.approx(expected.statistic, rel=1e-9, abs=1e-9)
-    assert row["min_expected"] == pytest.approx(expected.expected_freq.min())
     if row["method"] == "chi-squared":
         assert row["pvalue"] == pytest.approx(expected.pvalue, rel=1e-8)
 

@@ -64,7 +64,7 @@ _SAME_USER: Final = "stratum of the user"
 _DAY: Final = "day of the job"
 _RELATED: Final = 0.8
 """Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
-_SEEN: Final = Columns("status", "duration_s", "start_s", "entry_s", "observed")
+_SEEN: Final = Columns("status", "duration_s", "entry_s", "observed")
 _MEASURES: Final = {"cramers_v": "Cramér's V", "epsilon_squared": "epsilon squared"}
 
 
@@ -428,7 +428,7 @@ def _incidence_difference(
     unit = pl.int_range(pl.len()) if cluster is None else pl.col(cluster).rank("dense")
     rows = rows.with_columns(cell=unit.cast(pl.Int64) % CELLS)
     keys = ("stratum", by)
-    counts = count_events(rows, keys, events, columns=_SEEN, running_until_s=None, cluster="cell")
+    counts = count_events(rows, keys, events, columns=_SEEN, cluster="cell")
     difference = np.zeros(CELLS + 1)
     for (_, group), part in counts.group_by(keys, maintain_order=True):
         n = rows.filter(pl.col("stratum") == part["stratum"][0]).height

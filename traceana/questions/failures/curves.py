@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final
 
 import numpy as np
@@ -61,11 +60,9 @@ def cumulative_incidence(
     events: Names = EVENTS,
     status: str = "status",
     runtime: str = "runtime_s",
-    start: str = "start_s",
     entry: str | None = None,
     observed: str | None = None,
     cluster: str | None = None,
-    running_until_s: float | datetime | None = None,
     confidence: float = 0.95,
 ) -> CumulativeIncidence:
     """Estimate the cumulative incidence of competing events by the Aalen-Johansen estimator.
@@ -80,15 +77,14 @@ def cumulative_incidence(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, `status`, `runtime`, `cluster`, and `start` if
-        `running_until_s` is given; eager or lazy, of any supported engine.
+        One row per job or task: `by`, `status`, `runtime`, `entry`, `observed` and `cluster`; eager
+        or lazy, of any supported engine.
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
     events
         Status values that are events.
-    status, runtime, start
-        Columns of the status, the runtime (seconds or a duration) and the start (seconds or a
-        datetime).
+    status, runtime
+        Columns of the status and the runtime (seconds or a duration).
     entry
         Column of the runtime from which a row was observed (delayed entry, left truncation): 0
         where its start was seen. A row is at risk after its entry. None: all starts were seen.
@@ -97,10 +93,6 @@ def cumulative_incidence(
         runtime whatever its status. None: all ends were seen.
     cluster
         Column of the independent unit, such as user, without nulls; None: rows are independent.
-    running_until_s
-        Time (seconds on the clock of `start`, or a datetime), not before a start, such as the end
-        of the trace. Rows of status running without a runtime are known to have run until then.
-        None excludes them.
     confidence
         Coverage of the pointwise intervals, in (0, 1).
 
@@ -124,12 +116,8 @@ def cumulative_incidence(
     check_confidence(confidence)
     keys = as_keys(by, *(table.columns() for table in CumulativeIncidence.tables.values()))
     names = check_events(events)
-    estimated = estimate_incidence(
-        *(frame, keys, names),
-        columns=Columns(status, runtime, start, entry, observed),
-        cluster=cluster,
-        running_until_s=running_until_s,
-    )
+    columns = Columns(status, runtime, entry, observed)
+    estimated = estimate_incidence(frame, keys, names, columns=columns, cluster=cluster)
     return _incidence(estimated, keys, names, confidence)
 
 
@@ -138,11 +126,7 @@ def incidence_and_survival(
 ) -> tuple[CumulativeIncidence, SurvivalCurves]:
     """Return :func:`cumulative_incidence` and :func:`kaplan_meier` of rows counted once."""
     estimated = estimate_incidence(
-        *(frame, keys, names),
-        columns=columns,
-        cluster=cluster,
-        running_until_s=None,
-        horizon_s=None,
+        frame, keys, names, columns=columns, cluster=cluster, horizon_s=None
     )
     survival = _survival(
         *(estimated, keys, names, cluster, 0.95), quantiles=QUANTILES, horizon_s=None
@@ -192,11 +176,9 @@ def kaplan_meier(
     events: Names = EVENTS,
     status: str | None = "status",
     runtime: str = "runtime_s",
-    start: str = "start_s",
     entry: str | None = None,
     observed: str | None = None,
     cluster: str | None = None,
-    running_until_s: float | datetime | None = None,
     quantiles: Sequence[float] = QUANTILES,
     horizon_s: float | None = None,
     confidence: float = 0.95,
@@ -208,7 +190,7 @@ def kaplan_meier(
 
     Parameters
     ----------
-    frame, by, events, runtime, start, entry, observed, cluster, running_until_s, confidence
+    frame, by, events, runtime, entry, observed, cluster, confidence
         As in :func:`cumulative_incidence`.
     status
         Column of the status; None: every row ended unless `observed` is False.
@@ -250,12 +232,9 @@ def kaplan_meier(
         check_confidence(q)
     if horizon_s is not None and not (is_number(horizon_s) and 0 < horizon_s < math.inf):
         raise DataError(f"horizon_s must be a positive number of seconds; it is {horizon_s!r}")
+    columns = Columns(status, runtime, entry, observed)
     estimated = estimate_incidence(
-        *(frame, keys, names),
-        columns=Columns(status, runtime, start, entry, observed),
-        cluster=cluster,
-        running_until_s=running_until_s,
-        horizon_s=horizon_s,
+        frame, keys, names, columns=columns, cluster=cluster, horizon_s=horizon_s
     )
     return _survival(
         *(estimated, keys, names, cluster, confidence), quantiles=quantiles, horizon_s=horizon_s

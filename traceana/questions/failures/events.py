@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -15,21 +14,18 @@ from traceana.cohorts.ends import open_statuses
 from traceana.errors import DataError
 from traceana.questions.failures.rates import refuse_missing
 from traceana.questions.failures.tables_competing_risks import RowsAtRisk
-from traceana.stats.arguments import as_list, is_number
 from traceana.stats.intervals import FEWEST_CLUSTERS
 from traceana.stats.permutation import effective_clusters
 from traceana.stats.survival import incidence, incidence_variances
 from traceana.store.frames import (
-    LARGEST,
     Names,
-    as_keys,
     as_names,
     beside,
     collect,
     open_frame,
     reduce_frame,
 )
-from traceana.tables.declare import declared, returns, schema_of
+from traceana.tables.declare import declared, schema_of
 
 EVENTS: Final = ("completed", "failed", "cancelled")
 """Default events."""
@@ -49,7 +45,6 @@ class Columns(NamedTuple):
 
     status: str | None
     runtime: str
-    start: str
     entry: str | None = None
     observed: str | None = None
 
@@ -73,13 +68,10 @@ def estimate_incidence(
     *,
     columns: Columns,
     cluster: str | None,
-    running_until_s: float | datetime | None,
     horizon_s: float | None = math.inf,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the estimates of each group and time, and the counts of each group."""
-    parts = count_events(
-        *(frame, keys, events), columns=columns, cluster=cluster, running_until_s=running_until_s
-    )
+    parts = count_events(frame, keys, events, columns=columns, cluster=cluster)
     counts, with_time = parts, pl.col("time_s").is_not_null()
     of_clusters = {}
     if cluster is not None:
@@ -182,14 +174,11 @@ def count_events(
     /,
     *,
     columns: Columns,
-    running_until_s: float | datetime | None,
     cluster: str | None = None,
 ) -> pl.DataFrame:
     """Return [*keys, time_s, cluster, n, <event>..., late]: rows by runtime, with each event."""
     of = () if cluster is None else (cluster,)
     measures = {"runtime": columns.runtime}
-    if running_until_s is not None:
-        measures["start"] = columns.start
     if columns.entry is not None:
         measures["entry"] = columns.entry
     names = (*keys, *of, *(() if columns.observed is None else (columns.observed,)))
@@ -201,15 +190,6 @@ def count_events(
         lazy = open_statuses(frame, names, status=columns.status, named=named, measures=measures)
         status = nw.col(columns.status)
     time = nw.col(columns.runtime)
-    if running_until_s is not None:
-        until, start = _as_seconds(running_until_s), nw.col(columns.start)
-        still = (status == "running") & time.is_null()
-        latest = collect(lazy.filter(still).select(start.max())).item()
-        if latest is not None and latest > until:
-            raise DataError(
-                f"running_until_s is {until:g}, but a row of status running starts at {latest:g}"
-            )
-        time = nw.when(still).then(until - start).otherwise(time)
     ended = time.is_null() | ~time.is_null()
     if columns.observed is not None:
         _check_flags(lazy, columns.observed)
@@ -258,58 +238,6 @@ def _check_flags(lazy: nw.LazyFrame[Any], column: str) -> None:
             f"column {column} must be True where the end of a row was observed and False where "
             f"not, without missing values; it holds {dtype}"
         )
-
-
-def _as_seconds(time: float | datetime) -> float:
-    if isinstance(time, datetime):
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    if not is_number(time) or abs(time) > LARGEST:
-        raise DataError(f"running_until_s must be a finite time in s or a datetime; it is {time!r}")
-    return time
-
-
-@returns(RowsAtRisk)
-def rows_at_risk(
-    frame: IntoFrame,
-    /,
-    times_s: Sequence[float],
-    by: Names = (),
-    *,
-    status: str = "status",
-    runtime: str = "runtime_s",
-    start: str = "start_s",
-    entry: str | None = None,
-    running_until_s: float | datetime | None = None,
-) -> pl.DataFrame:
-    """Count the rows at risk at given runtimes.
-
-    Parameters
-    ----------
-    frame, by, status, runtime, start, entry, running_until_s
-        As in :func:`cumulative_incidence`.
-    times_s
-        Runtimes in seconds.
-
-    Returns
-    -------
-    DataFrame
-        Sorted, nulls last, with the columns of `by` and
-        {columns}
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> jobs = pl.DataFrame({"runtime_s": [60, 600, 6000], "status": "completed"})
-    >>> traceana.rows_at_risk(jobs, [0, 100, 1000]).select("time_s", "n_at_risk").rows()
-    [(0.0, 3), (100.0, 2), (1000.0, 1)]
-    """
-    keys = as_keys(by, (*RowsAtRisk.columns(), "n", "late"))
-    times_s = as_list("times_s", times_s)
-    if not all(is_number(time) and 0 <= time < math.inf for time in times_s):
-        raise DataError(f"times_s must be numbers of seconds from 0 on; found {times_s!r}")
-    columns = Columns(status, runtime, start, entry)
-    counts = count_events(frame, keys, columns=columns, running_until_s=running_until_s)
-    return at_risk(counts, counts.select(keys), keys, times_s)
 
 
 def at_risk(

@@ -258,18 +258,12 @@ def unadjusted(
     return odds
 
 
-def variance_inflation(matrix: Floats, /) -> tuple[Floats, float]:
-    """Return the variance inflation factor of each column but the first, and the condition number.
-
-    Both are of the correlation matrix (Belsley, Kuh and Welsch, Regression Diagnostics, 1980); the
-    condition number is the root of the ratio of its largest and smallest eigenvalue.
-    """
+def variance_inflation(matrix: Floats, /) -> Floats:
+    """Return the variance inflation factor of each column but the first."""
     if matrix.shape[1] < 3:
-        return np.ones(matrix.shape[1] - 1), 1.0
-    correlation = np.corrcoef(matrix[:, 1:], rowvar=False)
-    values = np.linalg.eigvalsh(correlation)
-    inflation: Floats = np.diag(np.linalg.inv(correlation))
-    return inflation, float(np.sqrt(values[-1] / max(values[0], 1e-300)))
+        return np.ones(matrix.shape[1] - 1)
+    inflation: Floats = np.diag(np.linalg.inv(np.corrcoef(matrix[:, 1:], rowvar=False)))
+    return inflation
 
 
 @notes_unit
@@ -364,7 +358,7 @@ def failure_model(
     per_parameter = float(events / max(design.matrix.shape[1] - 1, 1))
     few = per_parameter < _LEAST_EVENTS
     firth = method == "firth" or (method == "auto" and few and cluster is None)
-    inflation, condition = variance_inflation(design.matrix)
+    inflation = variance_inflation(design.matrix)
     if curved:
         design = _with_squares(design, of)
     bins, scores = _predictions(design, of, confidence, as_generator(rng))
@@ -374,7 +368,6 @@ def failure_model(
         "n_excluded": rows.height - design.rows.height,
         "n_clusters": None if of is None else int(of.max()) + 1,
         "events_per_parameter": per_parameter,
-        "condition_number": condition,
         "errors": "profile of Firth's penalized likelihood, rows independent"
         if firth
         else "HC1, rows independent"

@@ -100,15 +100,9 @@ class Association(ResultTable):
         "Cramér's V", "0 if all groups have the same rate, 1 if the group determines the outcome"
     )
     ci_low, ci_high = ci("confidence interval of Cramér's V", display="ratio")
-    cramers_v_corrected = ratio(
-        "Bias-corrected V",
-        "Cramér's V with Bergsma's bias correction (Journal of the Korean Statistical Society 42, "
-        "2013)",
-    )
     statistic = number("Statistic", "Pearson's chi-squared, divided by the design effect")
     df = number("df", "degrees of freedom", display="plain")
     pvalue = number("p", "of equal rates in all groups", display="pvalue")
-    min_expected = number("Smallest expected count", "smallest expected cell count")
     method = text("Method", "how the p-value was computed")
     note = text("Note", "why a value is null")
 
@@ -351,7 +345,6 @@ class ModelFit(ResultTable):
     events_per_parameter = number(
         "Events per parameter", "the rarer outcome per coefficient; unreliable below 10"
     )
-    condition_number = number("Condition number", "of the features; collinear above 30")
     auc = ratio("AUC", "area under the ROC curve on held-out rows")
     brier = ratio("Brier score", "mean squared error of the predictions")
     brier_of_rate = ratio("of the mean rate", "Brier score of the mean rate")
@@ -411,19 +404,6 @@ class FailureModel(Result):
                 f"{row['brier_of_rate']:.4f} for the mean rate"
             )
         return "\n".join(lines)
-
-
-class FailureOutliers(ResultTable):
-    """Groups compared with all other rows of the same strata."""
-
-    n = count("Ended", "successes and failures of the group")
-    failures = count("Failures")
-    expected = ratio("Expected", "failures at the rate of all rows of the same strata")
-    odds_ratio = number("Odds ratio", "Mantel-Haenszel, against all other rows")
-    ci_low, ci_high = ci("Robins, Breslow and Greenland's interval")
-    pvalue = number("p", "Cochran-Mantel-Haenszel test", display="pvalue")
-    pvalue_adjusted = number("Adjusted p", "Holm's, over the groups tested", display="pvalue")
-    note = text("Note", "why a value is null")
 
 
 class HazardByRuntime(ResultTable):

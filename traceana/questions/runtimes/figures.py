@@ -8,7 +8,6 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from traceana.drawing.labels import (
     Percent,
@@ -19,7 +18,7 @@ from traceana.drawing.labels import (
     use_log_axis,
 )
 from traceana.drawing.registry import figure
-from traceana.drawing.style import MOST_MARKS, WIDTH_IN, color_of, shade, start_axes, use_style
+from traceana.drawing.style import MOST_MARKS, color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.questions.runtimes.tables import DistributionFits
 from traceana.tables.formatting import listed, size
@@ -99,26 +98,6 @@ def plot_distribution_fit(
     ax.set_title(f"{what}: {_TITLES[panel]}")
     ax.legend(loc="lower left" if panel == "tail" else "upper left")
     return ax
-
-
-def draw_distribution_fit(result: DistributionFits, *, unit: str = "s") -> Figure:
-    """Draw the three panels of a distribution fit side by side.
-
-    Examples
-    --------
-    >>> import numpy as np, traceana
-    >>> runtimes = np.random.default_rng(1).lognormal(5, 1, size=200)
-    >>> fits = traceana.fit_distributions(runtimes, families=["lognormal", "exponential"])
-    >>> len(traceana.figures.draw_distribution_fit(fits).axes)
-    3
-    """
-    panels = get_args(Panel)
-    with use_style():
-        figure = Figure(figsize=(WIDTH_IN * len(panels), 2.6))
-        for place, panel in enumerate(panels, start=1):
-            ax = figure.add_subplot(1, len(panels), place)
-            plot_distribution_fit(result, ax=ax, panel=panel, unit=unit)
-        return figure
 
 
 def fitted_families(result: DistributionFits, /) -> list[str]:

@@ -286,7 +286,7 @@ def fit_distributions(
     if cut.all() or len(x) < 2:
         return fitted
     with np.errstate(all="ignore"):
-        quantiles = fitted_quantiles(x, fitted, entry=entered, observed=~cut, confidence=confidence)
+        quantiles = fitted_quantiles(x, cut, entered, fitted)
         return replace(fitted, quantiles=quantiles if quantiles.height else None)
 
 
