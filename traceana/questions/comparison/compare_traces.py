@@ -211,13 +211,11 @@ def _ratio_interval(a: _Number, b: _Number) -> tuple[float | None, float | None]
     return float(np.exp(low)), float(np.exp(high))
 
 
-_BINARY: Final[dict[type, Any]] = {
+_OPERATORS: Final[dict[type, Callable[[float, float], Any]]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-}
-_COMPARED: Final[dict[type, Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
     ast.Lt: operator.lt,
@@ -227,6 +225,7 @@ _COMPARED: Final[dict[type, Any]] = {
 }
 _LONGEST: Final = 500
 _FORM: Final = "write a comparison such as 'median_wait_s > 1.2 * before'"
+Values = dict[str, dict[str, Any]]
 
 
 def holds(changes: pl.DataFrame, condition: str, /) -> bool:
@@ -235,90 +234,79 @@ def holds(changes: pl.DataFrame, condition: str, /) -> bool:
     It compares measures (their value after), ``before`` and ``after`` with numbers and arithmetic,
     joined by ``and``, ``or`` and ``not``.
     """
-    check_condition(condition)
-    values = {row["measure"]: row for row in changes.iter_rows(named=True)}
-    return _truth(_parsed(condition), values, condition)
+    return _evaluate(condition, {row["measure"]: row for row in changes.iter_rows(named=True)})
 
 
 def check_condition(condition: str, /) -> None:
     """Check that a text is a condition, without its values."""
-    example = {name: {"before": 1.0, "after": 1.0} for name in MEASURES}
-    tree = _parsed(condition)
-    for node in ast.walk(tree):  # also what the example's values skip
-        if isinstance(node, ast.Compare):
-            _comparison(node, example, condition)
-    _truth(tree, example, condition)
+    _evaluate(condition, {name: {"before": 1.0, "after": 1.0} for name in MEASURES})
 
 
-def _parsed(condition: str) -> ast.expr:
+def _evaluate(condition: str, values: Values) -> bool:
     try:
-        return ast.parse(condition.strip()[:_LONGEST], mode="eval").body
+        tree = ast.parse(condition.strip()[:_LONGEST], mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise DataError(f"condition {condition[:80]!r} cannot be read; {_FORM}") from None
+    try:
+        return _truth(tree, values)
+    except DataError as error:
+        raise DataError(f"condition {condition!r}: {error}; {_FORM}") from None
 
 
-def _truth(node: ast.expr, values: dict[str, dict[str, Any]], condition: str) -> bool:
-    if isinstance(node, ast.BoolOp):
-        parts = [_truth(part, values, condition) for part in node.values]
-        return all(parts) if isinstance(node.op, ast.And) else any(parts)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return not _truth(node.operand, values, condition)
-    if isinstance(node, ast.Compare):
-        return _comparison(node, values, condition)
-    raise DataError(f"condition {condition!r} compares nothing; {_FORM}")
+def _truth(node: ast.expr, values: Values) -> bool:
+    """Evaluate every part, so that a wrong one is refused whatever the others are."""
+    match node:
+        case ast.BoolOp(op=op, values=parts):
+            truths = [_truth(part, values) for part in parts]
+            return all(truths) if isinstance(op, ast.And) else any(truths)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _truth(operand, values)
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            stated = _stated(node, values)
+            sides = [_number(part, stated) for part in (left, *others)]
+            if not all(isinstance(op, (*_OPERATORS,)) for op in ops):
+                raise DataError("only < <= > >= == != compare")
+            pairs = zip(ops, pairwise(sides), strict=True)
+            return all(_OPERATORS[type(op)](*pair) for op, pair in pairs)
+    raise DataError("it compares nothing")
 
 
-def _comparison(node: ast.Compare, values: dict[str, dict[str, Any]], condition: str) -> bool:
+def _stated(node: ast.Compare, values: Values) -> dict[str, float]:
+    """Return the values of the names of a comparison."""
     names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-    measures = _measures(names, condition)
-    of = values.get(measures[0], {})
+    sides, measures = names & {"before", "after"}, sorted(names - {"before", "after"})
+    if wrong := [name for name in measures if name not in MEASURES]:
+        named = ", ".join(MEASURES)
+        raise DataError(f"{wrong[0]} is no measure; measures are {named}, before and after")
+    if not measures:
+        raise DataError("it names no measure")
+    if len(measures) > 1 and sides:
+        raise DataError(
+            f"before and after are of one measure, and {measures[0]} and {measures[1]} stand in "
+            "one comparison; join two comparisons with 'and'"
+        )
     stated = {name: values.get(name, {}).get("after") for name in measures}
-    stated |= {side: of.get(side) for side in names & {"before", "after"}}
+    stated |= {side: values.get(measures[0], {}).get(side) for side in sides}
     for name, value in stated.items():
         if value is None:
-            raise DataError(f"condition {condition!r}: {name} has no value in these traces")
-    sides = [_number(part, stated, condition) for part in (node.left, *node.comparators)]
-    if not {*map(type, node.ops)} <= _COMPARED.keys():
-        raise DataError(f"condition {condition!r}: only < <= > >= == != compare; {_FORM}")
-    pairs = zip(node.ops, pairwise(sides), strict=True)
-    return all(_COMPARED[type(op)](*pair) for op, pair in pairs)
+            raise DataError(f"{name} has no value in these traces")
+    return stated
 
 
-def _measures(names: set[str], condition: str) -> list[str]:
-    """Return the measures among the names of a comparison."""
-    measures = sorted(names - {"before", "after"})
-    if wrong := [name for name in measures if name not in MEASURES]:
-        raise DataError(
-            f"condition {condition!r}: {wrong[0]} is no measure; measures are "
-            f"{', '.join(MEASURES)}, before and after"
-        )
-    if not measures:
-        raise DataError(f"condition {condition!r} names no measure; {_FORM}")
-    if len(measures) > 1 and names & {"before", "after"}:
-        raise DataError(
-            f"condition {condition!r}: before and after are of one measure, and {measures[0]} and "
-            f"{measures[1]} stand in one comparison; join two comparisons with 'and'"
-        )
-    return measures
-
-
-def _number(node: ast.expr, values: dict[str, Any], condition: str) -> float:
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return float(node.value)  # type: ignore[arg-type]
-    if isinstance(node, ast.Name):
-        return float(values[node.id])
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        value = _number(node.operand, values, condition)
-        return -value if isinstance(node.op, ast.USub) else value
-    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        left, right = (_number(side, values, condition) for side in (node.left, node.right))
-        try:
-            return float(_BINARY[type(node.op)](left, right))
-        except (ZeroDivisionError, OverflowError):
-            raise DataError(f"condition {condition!r} divides by 0") from None
-    raise DataError(
-        f"condition {condition!r}: only measures, numbers and + - * / are allowed; {_FORM}"
-    )
+def _number(node: ast.expr, values: dict[str, float]) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return float(value)
+        case ast.Name(id=name):
+            return float(values[name])
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_number(operand, values)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            try:
+                return float(_OPERATORS[type(op)](_number(left, values), _number(right, values)))
+            except (ZeroDivisionError, OverflowError):
+                raise DataError("it divides by 0") from None
+    raise DataError("only measures, numbers and + - * / are allowed")
 
 
 _QUESTIONS: Final = {
