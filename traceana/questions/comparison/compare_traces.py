@@ -271,7 +271,7 @@ def _truth(node: ast.expr, values: Values) -> bool:
     raise DataError("it compares nothing")
 
 
-def _stated(node: ast.Compare, values: Values) -> dict[str, float]:
+def _stated(node: ast.Compare, values: Values) -> dict[str, Any]:
     """Return the values of the names of a comparison."""
     names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     sides, measures = names & {"before", "after"}, sorted(names - {"before", "after"})
@@ -293,7 +293,7 @@ def _stated(node: ast.Compare, values: Values) -> dict[str, float]:
     return stated
 
 
-def _number(node: ast.expr, values: dict[str, float]) -> float:
+def _number(node: ast.expr, values: dict[str, Any]) -> float:
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             return float(value)
