@@ -18,9 +18,9 @@ from traceana.errors import DataError
 from traceana.figures import (
     WATERMARK,
     draw_figure,
-    draw_worker_times,
     figures,
     mark_synthetic,
+    plot_worker_times,
     render_file,
     render_svg,
 )
@@ -108,8 +108,9 @@ def test_the_same_figure_gives_the_same_bytes() -> None:
 def test_the_watermark_stands_once_in_a_figure_where_the_data_are_synthetic_only() -> None:
     assert WATERMARK not in svg()
     assert svg(mark=True).count(WATERMARK) == 1
-    two = pl.concat([noisy_samples(), noisy_samples().with_columns(job_id=pl.lit("job_2"))])
-    figure = draw_worker_times(two)
+    figure = Figure()
+    for panel in figure.subplots(1, 2):
+        plot_worker_times(noisy_samples(), ax=panel)
     mark_synthetic(figure)
     assert render_svg(figure, prefix="a").count(WATERMARK) == 1
 

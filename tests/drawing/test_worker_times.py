@@ -1,4 +1,4 @@
-"""What plot_worker_times and draw_worker_times draw."""
+"""What plot_worker_times draws."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from traceana.errors import DataError
-from traceana.figures import draw_worker_times, plot_worker_times
+from traceana.figures import plot_worker_times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,14 +117,6 @@ def test_other_than_one_job_is_refused(jobs: list[str]) -> None:
     frame = pl.concat([samples("none").clear(), *(samples(job) for job in jobs)])
     with pytest.raises(DataError, match=f"draws one job; the samples have {len(jobs)}"):
         plot_worker_times(frame)
-
-
-def test_several_jobs_have_a_panel_each_in_natural_order() -> None:
-    frame = pl.concat([samples(job) for job in ("job_10", "job_2", "job_1")])
-    figure = draw_worker_times(frame)
-    titles = [ax.get_title(loc="left") for ax in figure.axes]
-    assert [title.split()[-1] for title in titles] == ["job_1", "job_2", "job_10"]
-    assert all(len(ax.lines) == 3 for ax in figure.axes)
 
 
 def test_other_columns_units_and_types_of_keys_are_drawn() -> None:
