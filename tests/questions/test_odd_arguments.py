@@ -164,7 +164,6 @@ OPTIONS: dict[str, Callable[[Any], object]] = {
     "overheads_s": lambda x: simulate.sweep_batching({"c": [1]}, overheads_s=x),
     "policies": lambda x: simulate.simulate_deadlines(JOBS, policies=x),
     "resamples": lambda x: analysis.compare_distributions(JOBS, "gpus", "node", resamples=x),
-    "resources": lambda x: analysis.utilization(JOBS, resources=x),
     "target": lambda x: simulate.sample_training_path(TRAINED, **{**RUNS, "target": x}),
     "truncated_below": lambda x: analysis.fit_distributions(VALUES, truncated_below=x),
 }

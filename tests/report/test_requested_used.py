@@ -58,9 +58,3 @@ def test_hours_unused_are_those_of_ended_jobs(page: str) -> None:
 def test_memory_counts_jobs_without_a_sample(page: str) -> None:
     assert "| Memory (GiB-hours) | 398 | 1 |" in page
     assert f"| {8 * 398:,} | {6 * 199 + 2 * 199:,} | 50.0 % |" in page
-
-
-def test_queues_have_rows_of_their_own(page: str) -> None:
-    assert "Used over requested resources by queue" in page
-    assert "| small | CPU time (core-hours) | 200 | 0 | 25.0 % | 25.0 % | 25.0 % |" in page
-    assert "| large | CPU time (core-hours) | 199 | 0 | 75.0 % | 75.0 % | 75.0 % |" in page

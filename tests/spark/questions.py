@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
@@ -51,6 +52,12 @@ from traceana.questions.workload.analyze import describe_workload, weekdays_and_
 from traceana.questions.workload.analyze_consumers import describe_consumers
 from traceana.store import Trace
 
+
+def used(rows: Any) -> Any:
+    """The rows with the GPUs that they use."""
+    return nw.from_native(rows).with_columns(gpus_used=nw.col("size")).to_native()
+
+
 ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     **QUESTIONS,
     **COMPARISONS,
@@ -65,8 +72,8 @@ ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     ),
     "empirical_distribution": lambda rows: empirical_distribution(rows, "runtime_s", by="cluster"),
     "gpu_sharing": lambda rows: gpu_sharing(rows, device="cluster"),
-    "idle_gpu_hours": lambda rows: idle_gpu_hours(rows, by="cluster", used="size"),
-    "utilization": lambda rows: utilization(rows, by="cluster", resources={"size": "gpus"}),
+    "idle_gpu_hours": lambda rows: idle_gpu_hours(used(rows), by="cluster"),
+    "utilization": lambda rows: utilization(used(rows), by="cluster"),
     "allocation_rate": lambda rows: allocation_rate(gpu_demand(ROWS), rows),
     "straggler_attributes": lambda rows: (
         straggler_attributes(rows, attributes="worker_id", worker="row", resamples=99).attributes

@@ -157,4 +157,3 @@ def test_an_instance_holds_its_gpus_from_its_own_start_to_its_own_end(tmp_path: 
     rates = found.allocation.filter(gpu_type="T4")["allocation_rate"].to_list()
     assert rates == pytest.approx([1, 0, 0, 1], abs=1e-3)
     assert found.allocation_summary["bins_over"].to_list() == [0, 0]
-    assert found.unknown_machines == pytest.approx(0.5, abs=1e-3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -50,9 +49,8 @@ def test_idle_hours_by_user_and_power_by_job() -> None:
     assert by_job["memory_gib_max"] is None
 
 
-def test_a_dead_gpu_and_a_machine_of_less_power_are_found() -> None:
-    # four machines of four GPUs, in use two thirds of the time; GPU 3 of n2 never, n3 at 250 W
-    rng = np.random.default_rng(1)
+def test_a_dead_gpu_is_found() -> None:
+    # four machines of four GPUs, in use two thirds of the time; GPU 3 of n2 never
     rows = [
         (f"n{machine}", str(gpu), 30.0 * time, time % 3 > 0 and (machine, gpu) != (2, 3))
         for machine in range(1, 5)
@@ -60,23 +58,12 @@ def test_a_dead_gpu_and_a_machine_of_less_power_are_found() -> None:
         for time in range(300)
     ]
     samples = pl.DataFrame(rows, ["machine_id", "gpu", "time_s", "busy"], orient="row")
-    high = pl.when(pl.col("machine_id") == "n3").then(250.0).otherwise(380.0)
-    samples = samples.select(
-        "machine_id",
-        "gpu",
-        "time_s",
-        utilization=pl.when("busy").then(0.95).otherwise(0.0),
-        power_w=pl.when("busy").then(high).otherwise(60.0) + pl.Series(rng.normal(0, 5, len(rows))),
-    )
-    idle, low = unlike_gpus(samples)
+    samples = samples.with_columns(utilization=pl.when("busy").then(0.95).otherwise(0.0))
+    idle = unlike_gpus(samples)
     assert idle.select("machine_id", "gpu", "n", "others").rows() == [
         ("n2", "3", 300, pytest.approx(2 / 3))
     ]
-    assert low.select("machine_id", "n").rows() == [("n3", 800)]
-    assert low.select("power_w", "others").row(0) == pytest.approx((250, 380), abs=1)
-    usual = samples.filter(~pl.col("machine_id").is_in(["n2", "n3"]))
-    assert not any(table.height for table in unlike_gpus(usual))
-    assert unlike_gpus(samples.drop("power_w"))[1].is_empty()
+    assert unlike_gpus(samples.filter(pl.col("machine_id") != "n2")).is_empty()
 
 
 def test_a_row_per_measure_counts_as_one_sample() -> None:

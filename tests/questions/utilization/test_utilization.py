@@ -14,11 +14,11 @@ from traceana import (
     gpu_demand,
     gpu_sharing,
     idle_gpu_hours,
-    summarize_allocation,
     utilization,
 )
 from traceana.errors import DataError
 from traceana.figures import plot_allocation_rate
+from traceana.questions.utilization.analyze import summarize_allocation
 
 
 def rows(n: int = 300) -> pl.DataFrame:
@@ -57,7 +57,7 @@ def test_use_and_request_are_numpys() -> None:
 
 def test_one_row_has_its_use() -> None:
     one = pl.DataFrame({"gpus": [2.0], "gpus_used": [0.5]})
-    row = utilization(one, resources={"gpus_used": "gpus"}).row(0, named=True)
+    row = utilization(one).row(0, named=True)
     assert (row["requested_mean"], row["used_mean"], row["used_of_requested"]) == (2, 0.5, 0.25)
     idle = idle_gpu_hours(one.with_columns(runtime_s=7200.0)).row(0, named=True)
     assert (idle["gpu_hours"], idle["used_gpu_hours"], idle["idle_gpu_hours"]) == (4, 1, 3)
@@ -69,7 +69,7 @@ def test_an_instance_that_uses_nothing_is_idle_and_unused() -> None:
     idle, unknown = idle_gpu_hours(rows, by="t").iter_rows(named=True)
     assert (idle["n"], idle["used_gpu_hours"], idle["unused_gpu_hours"]) == (1, 0, 1)
     assert (unknown["n"], unknown["gpu_hours"], unknown["fraction_idle"]) == (0, None, None)
-    asked = utilization(rows, by="t", resources={"gpus_used": "gpus"}).row(1, named=True)
+    asked = utilization(rows, by="t").row(1, named=True)
     assert (asked["n"], asked["used_mean"], asked["used_of_requested"]) == (0, None, None)
 
 
@@ -78,9 +78,7 @@ def test_a_resource_that_is_not_requested_has_a_use_only() -> None:
     row = utilization(frame).row(-1, named=True)
     assert row["used_mean"] == pytest.approx(frame["gpu_memory_gib_mean"].mean())
     assert (row["requested_mean"], row["used_of_requested"], row["median"]) == (None, None, None)
-    own = utilization(frame, resources={"gpu_memory_gib_mean": "cpus"})
-    assert own["resource"].to_list() == ["cpus"]
-    with pytest.raises(DataError, match="pass resources="):
+    with pytest.raises(DataError, match="no resource to compare"):
         utilization(frame.select("gpu_type"))
 
 
@@ -117,7 +115,7 @@ def delete_one_unit(x: np.ndarray, y: np.ndarray, unit: np.ndarray) -> float:
 def test_intervals_of_ratios_are_those_of_the_jackknife(cluster: str | None) -> None:
     frame = rows(3000).with_columns(user=np.random.default_rng(3).integers(0, 200, 3000))
     frame = frame.drop_nans().filter(pl.col("gpus") > 0).with_row_index("row")
-    used = utilization(frame, resources={"gpus_used": "gpus"}, cluster=cluster).row(0, named=True)
+    used = utilization(frame, cluster=cluster).row(0, named=True)
     idle = idle_gpu_hours(frame, unused_below=0.3, cluster=cluster).row(0, named=True)
     unit = frame[cluster or "row"].to_numpy()
     gpus, use, runtime = (frame[name].to_numpy() for name in ("gpus", "gpus_used", "runtime_s"))
@@ -205,7 +203,7 @@ def test_the_allocation_rate_is_demand_over_the_gpus_of_the_type() -> None:
     found = allocation_rate(gpu_demand(jobs, by="gpu_type"), machines, by="gpu_type")
     assert found["gpu_type"].to_list() == ["T4", "T4", "V100", "V100"]
     assert found["allocation_rate"].to_list() == pytest.approx([0.5, 0.2, 0.5, 0.5], rel=1e-3)
-    summary = summarize_allocation(found, by="gpu_type")
+    summary = summarize_allocation(found)
     assert summary["capacity_gpus"].to_list() == [10.0, 16.0]
     assert summary["mean"].to_list() == pytest.approx([0.35, 0.5], rel=1e-3)
     ax = plot_allocation_rate(found, heading="Allocation rate")
@@ -220,11 +218,11 @@ def test_one_gpu_is_a_capacity_and_none_is_none() -> None:
     demand = gpu_demand(jobs, by="gpu_type")
     machines = pl.DataFrame({"gpu_type": ["a", "b", "c"], "gpus": [1.0, 0.5, 0.0]})
     found = allocation_rate(demand, machines, by="gpu_type")
-    summary = summarize_allocation(found, by="gpu_type")
+    summary = summarize_allocation(found)
     assert summary["gpu_type"].to_list() == ["a", "b"]
     assert summary["max"].to_list() == pytest.approx([0.5, 3])
     assert (summary["bins_over"] > 0).to_list() == [False, True]
-    full = pl.DataFrame({"capacity_gpus": 2.0, "allocation_rate": [1.0, 1.5, 0.0]})
+    full = pl.DataFrame({"gpu_type": "a", "capacity_gpus": 2.0, "allocation_rate": [1.0, 1.5, 0.0]})
     row = summarize_allocation(full).row(0, named=True)
     assert (row["bins"], row["bins_over"], row["median"], row["max"]) == (3, 1, 1, 1.5)
     assert (row["p05"], row["p95"]) == pytest.approx((0.1, 1.45))

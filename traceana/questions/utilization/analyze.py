@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import narwhals.stable.v2 as nw
@@ -13,15 +13,18 @@ from traceana.cohorts.cohort import MOST_GROUPS
 from traceana.cohorts.observation import window_of
 from traceana.cohorts.overlap import ENDED_STATUSES, HELD, open_overlap
 from traceana.cohorts.task_times import KEYS, hash_keys
-from traceana.cohorts.tasks import instance_times, sample_jobs, sampled_rows, task_owners
+from traceana.cohorts.tasks import JobSample, instance_times, sample_jobs, sampled_rows, task_owners
 from traceana.questions.runtimes.distributions import empirical_distribution
-from traceana.questions.utilization.tables import MachineUtilization, RequestedUsed
+from traceana.questions.utilization.tables import (
+    AllocationSummary,
+    MachineUtilization,
+    RequestedUsed,
+)
 from traceana.questions.utilization.used import (
     RESOURCES,
     allocation_rate,
     gpu_sharing,
     idle_gpu_hours,
-    summarize_allocation,
     utilization,
 )
 from traceana.questions.workload.demand import gpu_demand
@@ -40,33 +43,26 @@ _ROLE: Final = "task_name"
 class UtilizationTables:
     """Results on the utilization of a trace; None where columns are missing."""
 
-    n_rows: int = 0
-    n_instances: int = 0
+    n_rows: int
+    n_instances: int
     """Rows of instance_usage, and instances among them: repeated rows count once."""
-    used: dict[str, pl.DataFrame] = field(default_factory=dict)
+    used: dict[str, pl.DataFrame]
     """Used versus requested resources, by column of the groups; the key "" is all instances."""
-    idle: pl.DataFrame | None = None
-    shared: pl.DataFrame | None = None
-    """Idle GPU-hours by GPU type or overall, and GPUs shared by instances."""
-    by_size: pl.DataFrame | None = None
-    """Used versus requested resources of instances that request a fraction of a GPU, one, or
-    several, with their GPU-hours."""
-    curves: dict[str, pl.DataFrame] = field(default_factory=dict)
+    idle: pl.DataFrame
+    by_size: pl.DataFrame
+    """Idle GPU-hours by GPU type or overall, and by size: a fraction of a GPU, one, or several."""
+    shared: pl.DataFrame | None
+    curves: dict[str, pl.DataFrame]
     """Distribution functions of requested and used, by resource."""
-    unused: pl.DataFrame | None = None
-    """Distribution functions of requests above the use, as fractions of the machine."""
-    network: pl.DataFrame | None = None
-    """Distribution functions of network input and output."""
-    machine_cpu: pl.DataFrame | None = None
-    """Distribution functions of CPU time by kind, of the machines of instances."""
-    allocation: pl.DataFrame | None = None
-    allocation_summary: pl.DataFrame | None = None
+    unused: pl.DataFrame | None
+    network: pl.DataFrame | None
+    machine_cpu: pl.DataFrame | None
+    """Distribution functions of requests above the use, as fractions of the machine, of network
+    input and output, and of CPU time of machines by kind."""
+    allocation: pl.DataFrame | None
+    allocation_summary: pl.DataFrame | None
     """Allocation rate over time, overall and by GPU type."""
-    unknown_machines: float | None = None
-    """Fraction of the allocated GPU time on machines that are not in the machines table; None where
-    it is not recorded."""
-    machines: pl.DataFrame | None = None
-    """Use of machines, by GPU type."""
+    machines: pl.DataFrame | None
 
 
 def analyze_utilization(trace: Trace, /) -> UtilizationTables:
@@ -101,7 +97,7 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
         if request and rows[request].count() and rows[use].count()
     }
     del rows, sized
-    allocation, summary, unknown = _allocation(trace)
+    allocation, summary = _allocation(trace)
     return UtilizationTables(
         n_rows=n_rows,
         n_instances=int(used[""]["n"][0] + used[""]["n_missing"][0]),
@@ -115,7 +111,6 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
         machine_cpu=_machine_cpu(trace),
         allocation=allocation,
         allocation_summary=summary,
-        unknown_machines=unknown,
         machines=_machines(trace),
     )
 
@@ -221,22 +216,19 @@ def _curves(rows: IntoFrame, kinds: dict[str, str]) -> pl.DataFrame:
     )
 
 
-def _allocation(trace: Trace) -> tuple[pl.DataFrame | None, pl.DataFrame | None, float | None]:
-    """Return the allocation rate by bin, its summary, and the part on unknown machines."""
-    manifest = trace.manifest
-    if not manifest.has("machines", ("gpus",)):
-        return None, None, None
+def _allocation(trace: Trace) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+    """Return the allocation rate by bin, and its summary."""
+    if not trace.has("machines", ("gpus",)):
+        return None, None
     sample = trace.once(sample_jobs)
     key = hash_keys(KEYS, 1).alias(".task")
     requested = trace.once(instance_times).tasks.lazy().filter(pl.col("gpus") > 0)
     requested = requested.select(key, pl.col("gpu_type").cast(pl.String), "gpus")
     machines = trace.scan("machines").collect()
-    located = manifest.has("instances", ("machine_id",))
-    present = pl.col("machine_id").is_in(machines["machine_id"].implode()) if located else pl.lit(1)
     held = (
-        sampled_rows(trace, "instances", *KEYS, "start_s", "end_s", "machine_id")
+        sampled_rows(trace, "instances", *KEYS, "start_s", "end_s")
         .filter(pl.col("end_s") > pl.col("start_s"))
-        .select(key, "start_s", "end_s", there=present.cast(pl.Boolean))
+        .select(key, "start_s", "end_s")
         .join(requested, on=".task", maintain_order="left")
         .with_columns(pl.col("gpus") / (sample.fraction if sample else 1))
         .drop(".task")
@@ -252,12 +244,23 @@ def _allocation(trace: Trace) -> tuple[pl.DataFrame | None, pl.DataFrame | None,
             demand = gpu_demand(some, bin_s=BIN_S, by="gpu_type")
             rates.append(allocation_rate(demand, capacity, by="gpu_type"))
     if not rates or not (every := pl.concat(rates)).height:
-        return None, None, None
-    seconds = pl.col("gpus") * (pl.col("end_s") - pl.col("start_s"))
-    elsewhere = seconds.filter(~pl.col("there")).sum() / seconds.sum()
-    away = reduce_frame(held, (), away=elsewhere).item()
-    summary = summarize_allocation(every, by="gpu_type")
-    return every, summary, float(away) if located else None
+        return None, None
+    return every, summarize_allocation(every)
+
+
+def summarize_allocation(rates: pl.DataFrame, /) -> pl.DataFrame:
+    """Summarize the allocation rate over time by GPU type."""
+    rate = pl.col("allocation_rate")
+    quantiles = {"p05": 0.05, "median": 0.5, "p95": 0.95}
+    table = rates.group_by("gpu_type", maintain_order=True).agg(
+        pl.col("capacity_gpus").max(),
+        bins=rate.count().cast(pl.Int64),
+        bins_over=(rate > 1).sum().cast(pl.Int64),
+        mean=rate.mean(),
+        **{name: rate.quantile(q, "linear") for name, q in quantiles.items()},
+        max=rate.max(),
+    )
+    return declared(table, AllocationSummary, by=("gpu_type",))
 
 
 def _machines(trace: Trace) -> pl.DataFrame | None:
@@ -308,33 +311,20 @@ REQUESTED_NEEDS: Final = tuple(
     for _, used, requested in _RESOURCES.values()
 )
 """What a trace needs for one of the resources."""
-_GROUPS: Final = ("queue", "gpu_type")
 _LEAST_REQUEST: Final = 1e-9
 """Hours; no ratio to a smaller request is a number that means anything."""
 
 
-def requested_used(trace: Trace, /) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-    """Compare use with requests of ended jobs, overall (key "") and by queue and GPU type.
+def requested_used(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Compare use with requests of ended jobs, with the distribution of use over request.
 
-    Also return the distribution function of use over request, by resource. Intervals are those of
-    a sample of jobs: all jobs have none.
+    Intervals are those of a sample of jobs: all jobs have none.
     """
     hours = _hours(trace)
-    sample = trace.once(sample_jobs)
-    drawn = sample.fraction if sample else 1.0
-    comparisons = {"": _compare(hours, {}, drawn)}
-    for name in _GROUPS:
-        if name not in hours.columns:
-            continue
-        largest = hours.group_by(name).len().sort("len", name, descending=[True, False])
-        groups = largest[name].drop_nulls().head(MOST_GROUPS)
-        if len(groups) > 1:
-            comparisons[name] = pl.concat(
-                _compare(hours.filter(pl.col(name) == group), {name: group}, drawn)
-                for group in groups
-            )
     ratios = hours.select("resource", value="ratio").drop_nulls()
-    return comparisons, empirical_distribution(ratios, "value", by="resource")
+    return _compare(hours, trace.once(sample_jobs)), empirical_distribution(
+        ratios, "value", by="resource"
+    )
 
 
 def _hours(trace: Trace) -> pl.DataFrame:
@@ -345,10 +335,9 @@ def _hours(trace: Trace) -> pl.DataFrame:
         for name, of in zip(_RESOURCES, REQUESTED_NEEDS, strict=True)
         if manifest.has("jobs", of["jobs"])
     }
-    unit = (manifest.unit,) if manifest.unit else ()
-    names = [name for name in dict.fromkeys((*_GROUPS, *unit)) if manifest.has("jobs", (name,))]
+    unit = manifest.unit if manifest.unit and manifest.has("jobs", (manifest.unit,)) else None
     times = [name for name in ("submit_s", "start_s", "end_s") if manifest.has("jobs", (name,))]
-    needed = {"status", "runtime_s", *names, *times}.union(*needs.values())
+    needed = {"status", "runtime_s", *times, *filter(None, [unit])}.union(*needs.values())
     ended = sampled_rows(trace, "jobs", *sorted(needed)).filter(
         pl.col("status").cast(pl.String).is_in(ENDED_STATUSES), pl.col("runtime_s") > 0
     )
@@ -356,35 +345,30 @@ def _hours(trace: Trace) -> pl.DataFrame:
     opened = open_overlap(rows, (), {"runtime": "runtime_s"}, window=trace.once(window_of))
     # hours in the window; ratios are of the job
     part = (collect(opened)[HELD] / rows["runtime_s"]).fill_null(1.0)
-    groups = pl.col([name for name in names if name in _GROUPS]).cast(pl.Categorical)
-    numbers = [
-        pl.col(name).cast(pl.String).rank("dense").fill_null(0) for name in unit if name in names
-    ]
-    rows = rows.with_columns(groups, *(number.alias("unit") for number in numbers))
+    number = pl.col(unit).cast(pl.String).rank("dense").fill_null(0) if unit else pl.lit(None)
     parts = []
     for name in needs:
         _, used, requested = _RESOURCES[name]
         measured = pl.when(used.is_not_null() & (requested > _LEAST_REQUEST))
         columns = {"used": used * part, "requested": requested * part, "ratio": used / requested}
         measured_columns = {column: measured.then(value) for column, value in columns.items()}
-        kept = [column for column in (*_GROUPS, "unit") if column in rows.columns]
-        parts.append(rows.select(*kept, pl.lit(name).alias("resource"), **measured_columns))
+        parts.append(rows.select(unit=number, resource=pl.lit(name), **measured_columns))
     return pl.concat(parts)
 
 
-def _compare(hours: pl.DataFrame, group: dict[str, str], drawn: float) -> pl.DataFrame:
-    """Compare use with requests; totals are those of all jobs, of which a fraction is drawn."""
+def _compare(hours: pl.DataFrame, sample: JobSample | None) -> pl.DataFrame:
+    """Compare use with requests; totals are those of all jobs, also where a sample is drawn."""
+    drawn = sample.fraction if sample else 1.0
     rows: list[dict[str, object]] = []
     for (name,), of_resource in hours.group_by("resource", maintain_order=True):
         table = of_resource.drop_nulls("ratio")
-        codes = table["unit"].to_numpy() if "unit" in table.columns else None
-        low, high = woodruff_interval(table["ratio"] if drawn < 1 else (), codes)
+        units = table["unit"] if table["unit"].count() else None
+        low, high = woodruff_interval(table["ratio"] if sample else (), units)
         total = float(table["requested"].sum())
         unused = float((table["requested"] - table["used"]).clip(0).sum())
         p25, median, p75 = (table["ratio"].quantile(q, "linear") for q in (0.25, 0.5, 0.75))
         rows.append(
-            group
-            | {
+            {
                 "resource": f"{name} ({_RESOURCES[str(name)][0]})",
                 "n": table.height,
                 "n_missing": of_resource.height - table.height,
@@ -398,6 +382,4 @@ def _compare(hours: pl.DataFrame, group: dict[str, str], drawn: float) -> pl.Dat
                 "fraction_unused": unused / total if total else None,
             }
         )
-    schema = {name: pl.String() for name in group} | schema_of(RequestedUsed)
-    table = pl.DataFrame(rows, schema)
-    return declared(table.fill_nan(None), RequestedUsed, by=tuple(group))
+    return declared(pl.DataFrame(rows, schema_of(RequestedUsed)).fill_nan(None), RequestedUsed)

@@ -222,34 +222,22 @@ def _running(jobs: pl.DataFrame, machine: str, sampled: pl.DataFrame) -> pl.Data
 
 
 _FEWEST: Final = 100
-"""Samples of a GPU, or of a machine at high utilization, that are compared."""
+"""Samples of a GPU that is compared."""
 _ALWAYS: Final = 1 - 1e-9
-_HIGH: Final = 0.9
-"""Utilization from which the power of machines is compared."""
-_LESS: Final = 0.8
-"""Power over that of the other machines from which a machine is named."""
 
 
-def unlike_gpus(samples: IntoFrame, /) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return GPUs idle all the time though those beside them work, and machines of less power.
+def unlike_gpus(samples: IntoFrame, /) -> pl.DataFrame:
+    """Return GPUs idle all the time though those beside them work.
 
-    The first: [machine_id, gpu, n, idle_gpu_hours, others], others: the median fraction of time in
-    use of the GPUs of the machine, a half or more. The second: [machine_id, n, power_w, others], at
-    a utilization of 90 % or more, others: the median of the machines, of which there are three.
+    [machine_id, gpu, n, idle_gpu_hours, others], others: the median fraction of time in use of the
+    GPUs of the machine, a half or more.
     """
     by_gpu = sampled_gpu_usage(samples, by=("machine_id", "gpu"))
     others = 1 - pl.col("fraction_idle").median().over("machine_id")
     idle = by_gpu.with_columns(others=others).filter(
         pl.col("n") >= _FEWEST, pl.col("fraction_idle") > _ALWAYS, pl.col("others") >= 1 / 2
     )
-    busy = _read_samples(samples).filter(pl.col("utilization") >= _HIGH)
-    if "power_w" not in busy.columns:
-        busy = busy.clear().with_columns(power_w=pl.lit(None, pl.Float64))
-    busy = busy.drop_nulls("power_w")
-    power = busy.group_by("machine_id").agg(n=pl.len(), power_w=pl.col("power_w").mean())
-    power = power.filter(pl.col("n") >= _FEWEST).with_columns(others=pl.col("power_w").median())
-    low = power.filter((pl.len() > 2) & (pl.col("power_w") < _LESS * pl.col("others")))
-    return idle.sort("machine_id", "gpu"), low.sort("power_w", "machine_id")
+    return idle.sort("machine_id", "gpu")
 
 
 def _joined(trace: Trace) -> dict[str, Any]:

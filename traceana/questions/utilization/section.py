@@ -47,7 +47,6 @@ from traceana.questions.utilization.tables import (
     Utilization,
 )
 from traceana.store import Trace, distinct_traces
-from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     count,
     duration,
@@ -66,6 +65,24 @@ _RESOURCES: Final = {
     "memory_gib": ("Memory (GiB)", "memory"),
     "gpu_memory_gib_mean": ("GPU memory (GiB)", "GPU memory"),
 }
+_CURVES: Final = {
+    "unused": (
+        "Requested and not used",
+        "Fraction of the machine",
+        "Requested minus used resources of the instances that use less than they request",
+    ),
+    "network": (
+        "Network input and output",
+        "Data, mean of an instance",
+        "Network input and output of instances",
+    ),
+    "machine-cpu": (
+        "CPU time of machines",
+        "CPU time (%)",
+        "CPU time of machines by kind, mean over an instance's life",
+    ),
+}
+"""By key: heading, label of the x axis, and what a figure shows."""
 _PANEL_IN: Final = 1.8
 _FINDING: Final = {"gpus": "GPUs", "cpus": "CPU cores", "memory_gib": "memory"}
 _KEYS: Final = {"user": "user", "task_name": "task role", "gpu_type": "GPU type"}
@@ -80,7 +97,8 @@ _OPENING: Final = (
 )
 _LIMITATIONS: Final = (
     "All machines count as available all the time. Instances without times are not counted, "
-    "so allocation is too low. Quantiles and shared GPUs have no intervals."
+    "so allocation is too low. It exceeds 100 % where instances run on machines without a row, or "
+    "requests are not reserved. Quantiles and shared GPUs have no intervals."
 )
 
 
@@ -96,11 +114,10 @@ def _trace(trace: Trace) -> Content:
         f"{sample_note(trace)}"
     )
     groups = [name for name in utilization.used if name]
-    above = _above_capacity(trace, utilization)
     first = "gpu_type" if "gpu_type" in groups else ""
     others = [name for name in utilization.used if name != first]
     blocks: list[Block] = [
-        Text(f"{counted}{above}"),
+        Text(counted),
         *(_used(utilization.used[name], name) for name in others),
     ]
     summary = utilization.allocation_summary
@@ -113,29 +130,9 @@ def _trace(trace: Trace) -> Content:
     ):
         if frame is not None:
             blocks.append(result_table(frame, table, caption=what, folded=True))
-    pictures = tuple(_pictures(utilization, trace, above))
+    pictures = tuple(_pictures(utilization, trace))
     lead = (Gallery(pictures), _used(utilization.used[first], first))
     return Content(_findings(utilization), tuple(blocks), lead, _LIMITATIONS).of(task_title(trace))
-
-
-def _above_capacity(trace: Trace, tables: UtilizationTables) -> str:
-    """State why more GPUs are allocated than the machines have; empty if none are."""
-    summary = tables.allocation_summary
-    if summary is None or not summary["bins_over"].sum():
-        return ""
-    where = listed(
-        f"{over} of {bins} bins ({kind})"
-        for kind, over, bins in summary.select("gpu_type", "bins_over", "bins").rows()
-        if over
-    )
-    reasons = []
-    if trace.synthetic:
-        reasons.append("instances of synthetic traces are not scheduled on machines")
-    if tables.unknown_machines:
-        away = share(tables.unknown_machines)
-        reasons.append(f"{away} of the allocated GPU time is on machines without a row in machines")
-    why = "; ".join(reasons) or "the machines table is incomplete, or requests are not reserved"
-    return f" Allocated GPUs exceed the capacity in {where}: {why}."
 
 
 def _used(table: pl.DataFrame, by: str) -> Block:
@@ -151,7 +148,7 @@ def _used(table: pl.DataFrame, by: str) -> Block:
     return result_table(named, Utilization, caption=caption, headings=headings)
 
 
-def _pictures(tables: UtilizationTables, trace: Trace, above: str) -> Iterator[Picture | Drawing]:
+def _pictures(tables: UtilizationTables, trace: Trace) -> Iterator[Picture | Drawing]:
     def distribution(
         curve: pl.DataFrame, key: str, about: str, x: str, heading: str, *, sizes: bool = False
     ) -> Drawing:
@@ -164,34 +161,24 @@ def _pictures(tables: UtilizationTables, trace: Trace, above: str) -> Iterator[P
         label, name = _RESOURCES[resource]
         what, key = f"Requested and used {name}", f"requested-used-{resource}"
         panels.append(distribution(curve, key, f"{what} of instances", label, what))
-    about = "Requested and used resources of instances"
     yield from small_multiples(
         panels,
         key=f"requested-used-{trace.id}",
-        about=about,
+        about="Requested and used resources of instances",
         heights_in=[_PANEL_IN] * len(panels),
     ).pictures
     if tables.allocation is not None:
         what, key = "Allocation rate by GPU type", f"allocation-{trace.id}"
-        about = f"{what}, in bins of {BIN_S / 3600:.0f} h.{above}".removesuffix(".")
-        rates = ("allocation-rate", tables.allocation, trace, key, about)
-        yield drawing(*rates, heading=what)
-    if tables.unused is not None:
-        names = {name: of for name, (_, of) in _RESOURCES.items()}
-        yield distribution(
-            tables.unused.with_columns(pl.col("resource").replace(names)),
-            "unused",
-            "Requested minus used resources of the instances that use less than they request",
-            "Fraction of the machine",
-            "Requested and not used",
-        )
-    if tables.network is not None:
-        about, x = "Network input and output of instances", "Data, mean of an instance"
-        heading = "Network input and output"
-        yield distribution(tables.network, "network", about, x, heading, sizes=True)
-    if tables.machine_cpu is not None:
-        about, x = "CPU time of machines by kind, mean over an instance's life", "CPU time (%)"
-        yield distribution(tables.machine_cpu, "machine-cpu", about, x, "CPU time of machines")
+        about = f"{what}, in bins of {BIN_S / 3600:.0f} h"
+        yield drawing("allocation-rate", tables.allocation, trace, key, about, heading=what)
+    names = {name: of for name, (_, of) in _RESOURCES.items()}
+    unused = tables.unused
+    if unused is not None:
+        unused = unused.with_columns(pl.col("resource").replace(names))
+    drawn = (unused, tables.network, tables.machine_cpu)
+    for (key, (heading, x, about)), curve in zip(_CURVES.items(), drawn, strict=True):
+        if curve is not None:
+            yield distribution(curve, key, about, x, heading, sizes=key == "network")
 
 
 def _findings(tables: UtilizationTables) -> tuple[str, ...]:
@@ -260,14 +247,13 @@ SECTION = Section(
 
 def build_requested(traces: Sequence[Trace]) -> Content:
     """Show what the jobs of each trace used of their requests."""
-    headlines, findings, whole = list[str](), list[str](), dict[str, pl.DataFrame]()
+    headlines, findings = list[str](), list[str]()
     drawings, blocks = list[Drawing](), list[Block]()
     for trace in distinct_traces(traces):
-        title, (comparisons, curves) = task_title(trace), trace.once(requested_used)
-        if not comparisons[""]["n"].sum():
+        title, (rows, curves) = task_title(trace), trace.once(requested_used)
+        if not rows["n"].sum():
             continue
-        whole[title] = comparisons[""]
-        headline, each = _requested_findings(whole[title], title)
+        headline, each = _requested_findings(rows, title)
         headlines.append(headline)
         findings += each
         note = sample_note(trace).strip()
@@ -276,15 +262,12 @@ def build_requested(traces: Sequence[Trace]) -> Content:
         key = f"requested-used-jobs-{trace.id}"
         labels = {"title": title, "x_label": "Used over requested", "heading": about}
         drawings.append(drawing("empirical-distribution", curves, trace, key, about, **labels))
-        for name, rows in comparisons.items():
-            by = f" by {in_sentence(key_heading(name))}" if name else ""
-            caption = f"Used over requested resources{by}"
-            table = result_table(rows, RequestedUsed, caption=caption, folded=bool(by))
-            blocks += captioned([table], title)
+        caption = "Used over requested resources"
+        blocks += captioned([result_table(rows, RequestedUsed, caption=caption)], title)
     if not headlines:
         return Content()
     return Content(
-        tuple(headlines if len(whole) > 1 else findings),
+        tuple(headlines if len(headlines) > 1 else findings),
         tuple(blocks),
         lead=(Gallery(tuple(drawings[:2])),),
         limitations="Memory used is the largest that the scheduler sampled, so it can be too low. "
@@ -339,7 +322,7 @@ _NOTED: Final = 0.05
 _COSTLY: Final = 0.1
 """Jobs that begin idle, and what of their GPU-hours is then lost, to be stated and as an alert."""
 _UNLIKE: Final = 3
-"""GPUs, and machines, that differ from others and are named."""
+"""GPUs that differ from others and are named."""
 
 
 def build_gpu_samples(traces: Sequence[Trace]) -> Content:
@@ -418,25 +401,13 @@ def _begins_idle(trace: Trace) -> Iterator[Finding]:
 
 
 def _unlike(trace: Trace) -> Iterator[Finding]:
-    """State the GPUs that are idle beside others in use, and the machines of less power."""
-    idle, low = unlike_gpus(trace.frame("gpu_samples"))
-    for row in idle.head(_UNLIKE).rows(named=True):
+    """State the GPUs that are idle beside others in use."""
+    for row in unlike_gpus(trace.frame("gpu_samples")).head(_UNLIKE).rows(named=True):
         text = f"{trace.label}: GPU {row['gpu']} of {row['machine_id']} was idle in all samples"
         yield Finding(
             f"{text} (n = {row['n']:,}); the GPUs beside it were in use {share(row['others'])} of "
             "the time (median).",
             cost_gpu_h=row["idle_gpu_hours"] * row["others"],
-            n=row["n"],
-            heading=text,
-            machine=row["machine_id"],
-        )
-    for row in low.head(_UNLIKE).rows(named=True):
-        watts = f"{row['power_w']:,.0f} W, the median machine {row['others']:,.0f} W"
-        text = f"{trace.label}: at high utilization the GPUs of {row['machine_id']} drew {watts}"
-        yield Finding(
-            f"{text} (mean at a utilization of 90 % or more; n = {row['n']:,} samples). A limit of "
-            "power, another type of GPU or other jobs may be the reason.",
-            effect=row["power_w"] / row["others"] - 1,
             n=row["n"],
             heading=text,
             machine=row["machine_id"],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -13,7 +12,6 @@ from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
 from traceana.questions.utilization.tables import (
     Allocation,
-    AllocationSummary,
     GpuSharing,
     IdleGpuHours,
     Utilization,
@@ -50,7 +48,6 @@ def utilization(
     /,
     by: Names = (),
     *,
-    resources: Mapping[str, str | None] | None = None,
     cluster: str | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
@@ -59,14 +56,12 @@ def utilization(
     Parameters
     ----------
     frame
-        One row per instance: `by` and the columns of `resources`; eager or lazy, of any supported
-        engine. A repeated instance counts as often as it occurs.
+        One row per instance: `by` and those of the columns of use gpus_used, cpus_used,
+        memory_gib_mean and gpu_memory_gib_mean that it has, with the request of the first three in
+        gpus, cpus and memory_gib; eager or lazy, of any supported engine. A repeated instance
+        counts as often as it occurs.
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
-    resources
-        Columns of use, each with the column of the request in the same unit, or None if the
-        resource is not requested. By default those of gpus_used (gpus), cpus_used (cpus),
-        memory_gib_mean (memory_gib) and gpu_memory_gib_mean (None) that the frame has.
     cluster
         Column of the independent unit, such as user, null being a unit of its own; None: rows are
         independent.
@@ -89,11 +84,9 @@ def utilization(
     keys = as_keys(by, Utilization.columns())
     check_confidence(confidence)
     present = {None, *column_names(frame)}
-    pairs = resources
-    if pairs is None:
-        pairs = {used: of for used, of in RESOURCES.items() if {used, of} <= present}
-    if not isinstance(pairs, Mapping) or not pairs:
-        raise DataError(f"no resource to compare: pass resources=, such as {RESOURCES}")
+    pairs = {used: of for used, of in RESOURCES.items() if {used, of} <= present}
+    if not pairs:
+        raise DataError(f"no resource to compare: the columns of one are {RESOURCES}")
     parts = []
     for used, requested in pairs.items():
         names = (used,) if requested is None else (used, requested)
@@ -139,9 +132,6 @@ def idle_gpu_hours(
     /,
     by: Names = (),
     *,
-    gpus: str = "gpus",
-    used: str = "gpus_used",
-    runtime: str = "runtime_s",
     unused_below: float = 0.01,
     cluster: str | None = None,
     confidence: float = 0.95,
@@ -154,10 +144,10 @@ def idle_gpu_hours(
 
     Parameters
     ----------
-    frame, by, cluster, confidence
+    frame
+        One row per instance: `by`, gpus, gpus_used (the mean) and runtime_s.
+    by, cluster, confidence
         As in :func:`utilization`.
-    gpus, used, runtime
-        Columns of the GPUs requested, the mean GPUs used, and the runtime in seconds.
     unused_below
         Mean GPUs used below which an instance counts as unused; above 0.
 
@@ -178,9 +168,9 @@ def idle_gpu_hours(
         raise DataError(f"unused_below must be a number above 0; it is {unused_below!r}")
     keys = as_keys(by, IdleGpuHours.columns())
     check_confidence(confidence)
-    measures = {"gpus": gpus, "used": used, "runtime": runtime}
+    measures = ("gpus", "gpus_used", "runtime_s")
     rows = open_frame(frame, keys=(*keys, *_unit(cluster, keys)), measures=measures)
-    asked, use, hours = nw.col(gpus), nw.col(used), nw.col(runtime) / 3600
+    asked, use, hours = nw.col("gpus"), nw.col("gpus_used"), nw.col("runtime_s") / 3600
     measured = ~(asked * use * hours).is_null() & (asked > 0)
     unused = measured & (use < unused_below)
     some = nw.when(measured)
@@ -288,45 +278,6 @@ def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, by: Names = ()) -
     rate = pl.col("gpus_mean") / pl.col("capacity_gpus")
     allocated = table.join(capacity, **how).with_columns(allocation_rate=rate)
     return declared(allocated, Allocation, by=keys)
-
-
-@returns(AllocationSummary)
-def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.DataFrame:
-    """Summarize allocation rates over time by group.
-
-    Parameters
-    ----------
-    allocation, by
-        What :func:`allocation_rate` returns, and its columns to group by.
-
-    Returns
-    -------
-    DataFrame
-        One row per group, sorted by `by`, with the columns of `by` and
-        {columns}
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> rates = pl.DataFrame({"capacity_gpus": [8.0] * 3, "allocation_rate": [0.2, 0.4, 0.9]})
-    >>> traceana.summarize_allocation(rates)["mean"].item()
-    0.5
-    """
-    keys = as_names(by)
-    rows = open_frame(allocation, keys=keys, measures=("capacity_gpus", "allocation_rate"))
-    rate = nw.col("allocation_rate")
-    quantiles = {"p05": 0.05, "median": 0.5, "p95": 0.95}
-    table = reduce_frame(
-        rows,
-        keys,
-        capacity_gpus=nw.col("capacity_gpus").max(),
-        bins=rate.count(),
-        bins_over=nw.when(rate > 1).then(rate).count(),
-        mean=rate.mean(),
-        **{name: rate.quantile(q, interpolation="linear") for name, q in quantiles.items()},
-        max=rate.max(),
-    )
-    return declared(table, AllocationSummary, by=keys)
 
 
 @returns(GpuSharing)
