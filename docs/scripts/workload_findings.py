@@ -32,7 +32,7 @@ def clusters(itp: pl.DataFrame) -> str:
         workload_summary(frame, by="cluster")
         .select("cluster", "jobs", "gpu_hours", "runtime_s_median", "runtime_s_p99")
         .join(
-            interarrivals(frame, by="cluster").select("cluster", "cv", "dispersion"),
+            interarrivals(frame, by="cluster").select("cluster", "cv"),
             on="cluster",
         )
         .join(
@@ -45,7 +45,7 @@ def clusters(itp: pl.DataFrame) -> str:
     return (
         "### ITP, by cluster\n\n"
         + as_table(table.sort("cluster"))
-        + "\ncv: of the interarrival times. dispersion: of hourly counts.\n"
+        + "\ncv: of the interarrival times.\n"
     )
 
 

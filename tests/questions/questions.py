@@ -201,7 +201,7 @@ QUESTIONS: dict[str, Question] = {
         analysis.interarrivals,
         ("submit_s",),
         ("submit_s",),
-        (*(("window_s", bad) for bad in LENGTHS), ("by", "submit_s")),
+        (("by", "submit_s"),),
     ),
     "interarrival_curve": Question(
         analysis.interarrival_curve,

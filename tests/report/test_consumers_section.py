@@ -20,7 +20,7 @@ from traceana.questions.failures import section_competing_risks, section_model
 from traceana.questions.workload import section_consumers
 from traceana.questions.workload.analyze_consumers import describe_consumers
 from traceana.store import open_store
-from traceana.tables.formatting import share, three_digits
+from traceana.tables.formatting import three_digits
 
 PLANTED = Planted(
     jobs=4_000, nodes=20, top_user=True, idle_user=True, timeouts=True, requeued=40, cancelled=30
@@ -159,25 +159,6 @@ def test_jobs_from_before_a_stated_window_count_with_what_lies_in_it(tmp_path: P
     assert trends == {"ann": "█" * 8 + "▁" * 8, "eva": "▁" * 8 + "█" * 8}
 
 
-def test_jobs_without_a_user_are_named_where_they_used_more_than_any_user(tmp_path: Path) -> None:
-    hours = {"anna": 3, "eva": 2, None: 20, "otto": 1}  # in each of 20 jobs
-    jobs = pl.DataFrame(
-        [
-            (f"{user} {at}", user, 3600.0 * at, 3600.0 * at, 3600.0 * (at + long), 1, "completed")
-            for user, long in hours.items()
-            for at in range(20)
-        ],
-        schema=["job_id", "user", "submit_s", "start_s", "end_s", "gpus", "status"],
-        orient="row",
-    )
-    add_table(jobs, trace="one", table="jobs", store=tmp_path)
-    content = section_consumers.build([open_store(tmp_path).trace("one")])
-    assert any("user anna used the most GPU-hours" in str(text) for text in content.findings)
-    assert any(str(text).endswith("jobs without a user used 77 %.") for text in content.findings), (
-        "20 of 26 hours"
-    )
-
-
 def test_a_user_who_wastes_far_more_than_the_others_is_named(tmp_path: Path) -> None:
     """Of 40 jobs of 2 h on one GPU each, 30 of eva's fail, and 4 of each of nine others."""
     failing = {"eva": 30, **dict.fromkeys("abcdefghi", 4)}
@@ -295,8 +276,6 @@ def test_an_account_whose_jobs_run_out_of_memory_is_an_alert(*, planted: bool) -
     pattern = r"frames: jobs of account nlp fail ([\d.]+) times as often as of account (\w+) \(3"
     [(times, other)] = re.findall(pattern, finding.alert)
     assert times == three_digits(rates["nlp"] / rates[other])
-    n_failed = int(((account == "nlp") & (fails | killed)).sum())
-    assert f"{int(killed.sum()):,} of {n_failed:,} failed ones ended as OOMKilled" in finding
 
 
 def test_an_idle_queue_of_users_who_also_compute_is_an_alert() -> None:
@@ -375,36 +354,6 @@ def test_a_type_with_one_bad_node_is_innocent(tmp_path: Path) -> None:
     assert isinstance(by_time, Finding)
     assert by_time.is_null
     assert "without the jobs on 1 node with excess failures, a difference of" in by_time
-
-
-@pytest.mark.parametrize("small", [0.1, 0.25])
-def test_a_type_that_fails_only_in_large_jobs_is_stated_with_their_size(small: float) -> None:
-    """Of a type that fails more often at other sizes, too, no size is named."""
-    draw, n = np.random.default_rng(8), 6000
-    h100, large = draw.random(n) < 0.5, draw.random(n) < 0.2
-    fails = draw.random(n) < np.where(h100, np.where(large, 0.5, small), 0.1)
-    jobs = pl.DataFrame(
-        {
-            "job_id": [f"j{row}" for row in range(n)],
-            "user": [f"u{one}" for one in draw.integers(0, 30, n)],
-            "gpu_type": np.where(h100, "h100", "a100"),
-            "gpus": np.where(large, 16.0, draw.choice([1.0, 2.0, 4.0], n)),
-            "submit_s": np.sort(draw.uniform(0, 60 * 86_400, n)),
-            "runtime_s": 600.0,
-            "status": np.where(fails, "failed", "completed"),
-        }
-    ).with_columns(start_s=pl.col("submit_s"))
-    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
-    [found] = [one for one in section_consumers.build([trace]).findings if "as often as on" in one]
-    rates = [
-        jobs.filter(is_size, gpu_type=kind).select((pl.col("status") == "failed").mean()).item()
-        for is_size in (pl.col("gpus") == 16, pl.col("gpus") < 16)
-        for kind in ("h100", "a100")
-    ]
-    one, two, three, four = (share(rate) for rate in rates)
-    counted = f"as counted, of jobs of 16 GPUs {one} and {two} and others {three} and {four}"
-    assert isinstance(found, Finding)
-    assert (counted in found) == found.alert.endswith(counted) == (small == 0.1)
 
 
 @pytest.mark.parametrize("by_type", [False, True])
@@ -506,8 +455,7 @@ def test_no_test_is_inconclusive_beside_odds_that_are_certain() -> None:
     assert not [one for one in texts if "does not differ significantly by GPU type" in one]
 
 
-@pytest.mark.parametrize("priority", [9000.0, 100.0])
-def test_a_queue_that_waits_longest_at_the_highest_priority_is_stated_so(priority: float) -> None:
+def test_a_queue_that_waits_longest_and_the_user_of_one_large_job_are_stated() -> None:
     # jobs of the queue urgent wait 2 h, others 1 min; one job of a single user has most GPU-hours
     n = 400
     urgent = np.arange(n) % 4 == 0
@@ -516,7 +464,6 @@ def test_a_queue_that_waits_longest_at_the_highest_priority_is_stated_so(priorit
             "job_id": [f"j{row}" for row in range(n)],
             "user": ["holder", *(f"u{row % 9}" for row in range(n - 1))],
             "queue": np.where(urgent, "urgent", "normal"),
-            "priority": np.where(urgent, priority, 1000.0),
             "gpus": [64.0, *[1.0] * (n - 1)],
             "submit_s": 3600.0 * np.arange(n),
             "start_s": 3600.0 * np.arange(n) + np.where(urgent, 7200, 60),
@@ -526,10 +473,8 @@ def test_a_queue_that_waits_longest_at_the_highest_priority_is_stated_so(priorit
     )
     trace = open_store(store_frames({"jobs": jobs})).trace("frames")
     found = list(map(str, section_consumers.build([trace]).findings))
-    [queue] = [text for text in found if "queue urgent wait longest: median wait 2 h" in text]
-    stated = "Their priority is the highest (median 9,000, of others 1,000 at most)."
-    assert (stated in queue) == (priority == 9000)
-    assert any("holder used the most GPU-hours, 99 % of all in 1 job (n = " in one for one in found)
+    assert any("queue urgent wait longest: median wait 2 h" in one for one in found)
+    assert any("holder used the most GPU-hours, 99 % of all, in 1 job" in one for one in found)
 
 
 @pytest.mark.parametrize("jobs", [4, 40])

@@ -13,7 +13,6 @@ from traceana.questions.failures.analyze import analyze_outcomes, variance_betwe
 from traceana.questions.failures.section_model import findings_of, state_overall
 from traceana.questions.runtimes.fit import analyze_runtime_distributions
 from traceana.questions.trends import section as section_trends
-from traceana.questions.workload.section_consumers import _most
 from traceana.report import build_report
 from traceana.store import open_store
 
@@ -178,5 +177,3 @@ def test_gpus_that_no_job_holds_are_a_cost(tmp_path: Path) -> None:
 def test_no_number_has_a_sign_of_nothing_and_thousands_are_separated() -> None:
     of_equal, _ = section_competing_risks._of_equal_size((-1e-5, -2e-4, 2e-4), 0.0)
     assert of_equal == "; with the same GPUs 0.0 (95 % CI 0.0 to 0.0)"
-    users = pl.DataFrame({"fraction_of_all": [1 / 40_000] * 40_000})
-    assert _most(users) == ", and the 2,000 of 40,000 users with the most 5.0 %"

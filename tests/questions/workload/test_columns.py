@@ -84,7 +84,6 @@ def test_numbers_by_default() -> None:
         "arrival_rhythm": {"utc_offset_h": 0},
         "lorenz_curve": {"points": 101},
         "gpu_demand": {"bin_s": 3600},
-        "interarrivals": {"window_s": 3600},
         "interarrival_curve": {"points": 201},
     }
     assert numbers_by_default(*(getattr(analysis, name) for name in names)) == names

@@ -30,9 +30,7 @@ def test_hours_and_losses_are_summed_by_hand() -> None:
     assert rows["bob"]["n_missing"] == 1
 
 
-def test_users_are_counted_and_status_may_be_the_group() -> None:
-    found = traceana.gpu_hours_by(JOBS, "queue", user="user")
-    assert dict(found.select("queue", "users").iter_rows()) == {"a": 3, "b": 1}  # null is one
+def test_status_may_be_the_group() -> None:
     by_status = traceana.gpu_hours_by(JOBS, "status").select("status", "gpu_hours")
     assert dict(by_status.iter_rows()) == {
         "cancelled": 8,

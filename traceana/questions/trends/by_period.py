@@ -481,9 +481,7 @@ def outages(
     the others (see :func:`traceana.stats.segments.long_gaps`) by one of two measures: the bursts of
     starts that are usual at its hours, so that a quiet night or weekend is short; or how long jobs
     that were submitted within it waited, while nothing ran. p is twice the smaller one, below 0.01.
-    Of 1,140 simulated logs with bursts, nights, weekends and holidays and without an outage, 8 have
-    a false one. Of 380 outages of 6, 8, 12 and 24 h, 77, 89, 95 and 99 % are found; of 380 of 12,
-    24 and 48 h during which nobody submits a job, 22, 52 and 79 %.
+    How many are found, and how many are false: :doc:`/explanation/error-rates`.
 
     Parameters
     ----------

@@ -341,7 +341,6 @@ def _down(faults: IntoFrame, machines: pl.DataFrame, window: Window) -> pl.DataF
 
 
 _MOST_TYPES: Final = 8
-_FEWEST_ENDED: Final = 50
 NEEDS: Final = ({"jobs": ("submit_s",)}, {"jobs": ("start_s",)})
 
 
@@ -421,30 +420,6 @@ def _bursts(trace: Trace) -> pl.DataFrame:
         begins = [local_time(start, zone) for start in table["start_s"]]
         table = table.with_columns(begin=pl.Series(begins, dtype=pl.String))
     return declared(table.select(*schema_of(FailureBursts)), FailureBursts)
-
-
-def rates_of_types(trace: Trace, since_s: float, until_s: float, /) -> pl.DataFrame:
-    """Return [gpu_type, n, rate, rate_rest]: failures within some time and outside, without limits.
-
-    Of types with 50 completed and failed jobs or more on both sides, the most first; empty without
-    two of them.
-    """
-    none = pl.DataFrame(schema={"gpu_type": pl.String, "rate": pl.Float64, "rate_rest": pl.Float64})
-    if not trace.has("jobs", ("gpu_type", "end_s")):
-        return none
-    status, inside = pl.col("status").cast(pl.String), pl.col("end_s").is_between(since_s, until_s)
-    failed = status.is_in(trace.manifest.failure_statuses)
-    limit = (pl.col(END_CLASS) == "user limit").fill_null(value=False)
-    ended = with_end_class(trace.scan("jobs")).filter(failed | (status == "completed"), ~limit)
-    table = ended.group_by(pl.col("gpu_type").cast(pl.String)).agg(
-        n=inside.sum(),
-        n_rest=(~inside).sum(),
-        rate=failed.filter(inside).mean(),
-        rate_rest=failed.filter(~inside).mean(),
-    )
-    table = table.drop_nulls("gpu_type").filter(pl.min_horizontal("n", "n_rest") >= _FEWEST_ENDED)
-    rows = table.sort("n", "gpu_type", descending=[True, False]).collect()
-    return rows.select(none.columns) if 1 < rows.height <= _MOST_TYPES else none
 
 
 def _gaps_of(trace: Trace) -> pl.DataFrame:

@@ -87,22 +87,19 @@ def level_changes(
     days as alike as the observed ones, at p below 0.01 (of runtimes else by ranks of days, at
     0.005): at most 3 of each measure, of 3 days or more (demand: 7). Waits that change by less than
     a half, demand that changes by less than a fifth, and changes of fewer than 30 comparable jobs
-    are left out. A segment at the beginning is stated as a change from its end on. Before that,
-    queues, of failure rates users, and of runtimes the names of a user's jobs, are tested one by
-    one, the 20 with the most GPU-hours (ranks of days; p below 0.01 over all queues, users or
-    names; of waits 0.002). A change of 5 % or
-    more (of waits a half, of failure rates 3 percentage points), of which other jobs have less than
-    half, has a row of its own, and these are left out of the rest. That of a queue is not of one
-    user alone. Once such a change is found, other names (queues) are tested for one on the same
-    days, at 5 %: several users may have it.
+    are left out. A segment at the beginning is stated as a change from its end on.
+
+    Before that, queues, of failure rates users, and of runtimes the names of a user's jobs, are
+    tested one by one, the 20 with the most GPU-hours (ranks of days; p below 0.01 over all of them;
+    of waits 0.002). A change of 5 % or more (of waits a half, of failure rates 3 percentage
+    points), of which other jobs have less than half, has a row of its own, and these are left out
+    of the rest. That of a queue is not of one user alone. Others are then tested on the same days,
+    at 5 %.
 
     The change is the mean over strata with jobs on both sides, weighted by their days; of runtimes
     the median, in which a job that reached its time limit counts as longer. Intervals are by a
-    bootstrap over days, of medians by a jackknife over groups of days. Of 120 simulated logs of 28
-    to 84 days without a change, with a weekly rhythm, bursts, heavy users and in half of them users
-    who work in some weeks only, none has a false one. If waits of each queue depend on the day
-    before (an autocorrelation of 0.7), 3 of 60 logs have one in waits, and 1 in the demand. If the
-    failure rates of each user do (0.5), 1 of 60 logs has one of a user.
+    bootstrap over days, of medians by a jackknife over groups of days. How often none is found, and
+    a false one: :doc:`/explanation/error-rates`.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from traceana.page.blocks import (
 from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
 from traceana.questions.trends.by_period import FEWEST_DAYS
-from traceana.questions.trends.capacity import NEEDS, TrendsFound, rates_of_types, trends_of
+from traceana.questions.trends.capacity import NEEDS, TrendsFound, trends_of
 from traceana.questions.trends.tables import (
     ClusterUtilization,
     Drift,
@@ -62,9 +62,6 @@ _PANELS: Final = (
     "failure_rate",
 )
 _CAPACITY: Final = ("period", "gpu_type", "gpus", "gpu_hours", "allocated", "down", "idle")
-_DAILY: Final = 3
-_SAME_MIN: Final = 15
-"""Failures together, and minutes around their median time of the day, that recur."""
 _NAMED: Final = 3
 _MOST_OPEN: Final = 12
 """Periods of a table that is open."""
@@ -109,7 +106,7 @@ def _trace(trace: Trace) -> Content:
     )
     names = [word for name, word in _COMPARABLE.items() if trace.has("jobs", (name,))]
     strata = listed([*names, "size"])
-    findings = [*_events(result, trace, strata)]
+    findings = [*_events(result, strata)]
     findings = findings or [_none(result)]
     findings += _drifts(result)
     is_of_one = count_users(trace) == 1
@@ -134,15 +131,16 @@ def _trace(trace: Trace) -> Content:
     return Content(tuple(findings), blocks, (gallery,), _LIMITATIONS).of(trace.label)
 
 
-def _events(result: TrendsFound, trace: Trace, strata: str) -> Iterator[Finding]:
+def _events(result: TrendsFound, strata: str) -> Iterator[Finding]:
     """Yield the outages, failures together, idle nodes and changes of level."""
     named = _unit_and_zone(result)
     for table in (result.outages, result.of_types):
         yield from (_outage(row | named) for row in table.rows(named=True))
-    yield from _bursts(result, named)
+    bursts = result.bursts.sort("n_users", "n", descending=True).head(_NAMED)  # the table has all
+    yield from (_burst(row | named) for row in bursts.rows(named=True))
     yield from (_idle(row | named) for row in result.idle_nodes.rows(named=True))
     for row in result.changes.rows(named=True):
-        yield _change(row | named | {"of_types": _of_types(trace, row)}, strata)
+        yield _change(row | named, strata)
 
 
 def _blocks(result: TrendsFound, trace: Trace) -> Iterator[Block]:
@@ -349,41 +347,6 @@ def _outage(row: dict[str, Any]) -> Finding:
     )
 
 
-def _bursts(result: TrendsFound, named: dict[str, Any]) -> Iterator[Finding]:
-    """Yield the failures together, those of one time of the day as one."""
-    bursts = result.bursts
-    clock = pl.col("begin").str.extract(r" (\d\d:\d\d)$")
-    minute = clock.str.slice(0, 2).cast(pl.Int64) * 60 + clock.str.slice(3).cast(pl.Int64)
-    bursts = bursts.with_columns(clock=clock, minute=minute)
-    usual = bursts["minute"].drop_nulls().median()
-    if usual is not None:
-        daily = bursts.filter((minute - usual).abs() <= _SAME_MIN)
-        if daily.height >= _DAILY and 2 * daily.height > bursts.height:
-            yield _recurring(daily, named["zone"])
-            bursts = bursts.join(daily, on="start_s", how="anti")
-    yield from (_burst(row | named) for row in bursts.rows(named=True))
-
-
-def _recurring(daily: pl.DataFrame, zone: str) -> Finding:
-    """State failures together that recur at one time of the day."""
-    lost, n = float(daily["gpu_hours"].fill_null(0).sum()), int(daily["n"].sum())
-    first, last = daily["clock"].sort()[0], daily["clock"].sort()[-1]
-    text = f"jobs of many users failed together on {daily.height:,} days, each time at {first}"
-    text += f" to {last}{zone}" if last != first else zone
-    cost = f"; they had used {three_digits(lost)} GPU-hours" if lost else ""
-    days = [begin.partition(" ")[0] for begin in daily["begin"].head(_NAMED)]
-    days += [f"{daily.height - _NAMED} more"] if daily.height > _NAMED else []
-    return Finding(
-        f"{text} ({plural(n, 'job')}{cost}). The days are {listed(days)}.",
-        effect=float(daily.height),
-        n=n,
-        cost_gpu_h=lost,
-        cost_jobs=n,
-        alert=f"{text}: {plural(n, 'job')}",
-        heading=text,
-    )
-
-
 def _burst(row: dict[str, Any]) -> Finding:
     lost, lasted_s = row["gpu_hours"] or 0.0, row["end_s"] - row["start_s"]
     within = duration(60 * -(-lasted_s // 60) or 60)
@@ -452,7 +415,7 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
     concerned = row["n"] * (part if measure != "wait" else float(worse))  # all of them wait
     certain = worse and size >= _NOTICED and measure != "demand" and row["ci_low"] > 0
     return Finding(
-        f"{text} ({_counts(row, strata)}).{row['of_types']}",
+        f"{text} ({_counts(row, strata)}).",
         effect=row["effect"],
         interval=(row["ci_low"], row["ci_high"]),
         n=row["n"],
@@ -462,15 +425,6 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
         alert=f"{what} from {since} {until}" if certain else "",
         heading=f"{what} from {since}",
     )
-
-
-def _of_types(trace: Trace, row: dict[str, Any]) -> str:
-    """State a change of the failure rate by GPU type; empty for other measures."""
-    if row["measure"] != "failure rate":
-        return ""
-    types = rates_of_types(trace, row["start_s"], row["end_s"] or float("inf"))
-    rates = [f"{name} {share(rate)} instead of {share(rest)}" for name, rate, rest in types.rows()]
-    return f" By GPU type, as counted: {listed(rates)}." if rates else ""
 
 
 def _what_changed(row: dict[str, Any], size: float, *, worse: bool) -> str:

@@ -281,18 +281,13 @@ _MOST_POINTS: Final = 1_000_000
 
 
 @returns(Interarrivals)
-def interarrivals(
-    jobs: IntoFrame, /, by: Names = (), *, window_s: float = 3600, submit: str = "submit_s"
-) -> pl.DataFrame:
-    """Compute the burstiness of submissions: interarrival times and counts in windows.
+def interarrivals(jobs: IntoFrame, /, by: Names = (), *, submit: str = "submit_s") -> pl.DataFrame:
+    """Compute interarrival times and the burstiness of submissions.
 
     - cv, the coefficient of variation of the interarrival times (ddof 1): 0 for periodic
       arrivals, 1 for a Poisson process, above 1 for bursts.
     - burstiness = (cv - 1) / (cv + 1), from -1 (periodic) over 0 (Poisson) to 1; and memory, the
       Pearson correlation of successive interarrival times (Goh and Barabasi, EPL 81, 2008).
-    - dispersion, the variance (ddof 1) over the mean of the submissions in each window (index of
-      dispersion): 1 for a Poisson process. Windows are [k, k + 1) * window_s on the clock of the
-      trace, within the first and last submission of the group, empty ones included.
 
     Daily and weekly cycles alone make all of them differ from the values of a Poisson process.
 
@@ -300,46 +295,34 @@ def interarrivals(
     ----------
     jobs, by, submit
         As in :func:`workload_summary`.
-    window_s
-        Length of a window in s.
 
     Returns
     -------
     DataFrame
         Sorted by `by`, nulls last. memory is null for fewer than 4 submissions or equal
-        interarrival times, dispersion for fewer than 2 windows or empty ones. The columns are
-        `by` and
+        interarrival times. The columns are `by` and
         {columns}
 
     Examples
     --------
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
-    >>> found = traceana.interarrivals(jobs, window_s=60)
+    >>> found = traceana.interarrivals(jobs)
     >>> found.select("n", "mean_s", "median_s", pl.col("cv").round(2)).rows()
     [(4, 100.0, 45.0, 1.36)]
     """
-    if not (is_number(window_s) and 0 < window_s <= LARGEST):
-        raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
     keys = as_keys(by, (*Interarrivals.columns(), "submit_s", "gap_s"))
     # sums over groups that are known to be sorted depend on the number of threads
-    rows, time = _gaps(jobs, keys, submit).sort("submit_s"), pl.col("submit_s")
-    if rows.select(time.max().fill_null(0)).item() / window_s > 2**53:
-        raise DataError(
-            f"window_s {window_s:g} is too short for this clock, which allows 2^53 windows"
-        )
-    window = (time / window_s).floor()
-    first, end = (time.min() / window_s).ceil(), (time.max() / window_s).floor()
-    whole = (window >= first) & (window < end)
+    rows = _gaps(jobs, keys, submit).sort("submit_s")
     gap, before = pl.col("gap_s"), pl.col(".before")
     pairs = gap.is_not_null() & before.is_not_null()
     both = [column.filter(pairs) for column in (gap, before)]
     vary = pl.all_horizontal(column.min() < column.max() for column in both)
     table = reduce_frame(
-        rows.with_columns(pl.len().over(window, *keys).alias(".in_window")),
+        rows,
         keys,
         jobs=pl.len(),
-        n_missing=time.null_count(),
+        n_missing=pl.col("submit_s").null_count(),
         n=gap.count(),
         mean_s=gap.mean(),
         median_s=gap.quantile(0.5, "linear"),
@@ -348,23 +331,15 @@ def interarrivals(
         fraction_zero=(gap == 0).mean(),
         cv=pl.when(gap.mean() > 0).then(gap.std() / gap.mean()),
         memory=pl.when(vary).then(pl.corr(*both)),
-        windows=(end - first).clip(0).fill_null(0).cast(pl.Int64, strict=False),
-        in_windows=whole.sum(),
-        squares=pl.col(".in_window").filter(whole).sum().cast(pl.Float64),
     )
-    windows, arrivals, cv = pl.col("windows"), pl.col("in_windows"), pl.col("cv")
-    variance = (pl.col("squares") - arrivals**2 / windows) / (windows - 1)
+    cv = pl.col("cv")
     note = (
         pl.when(pl.col("n") < 2)
         .then(pl.lit("fewer than 3 submissions"))
         .when(cv.is_null())
         .then(pl.lit("all at one time"))
     )
-    table = table.with_columns(
-        burstiness=(cv - 1) / (cv + 1),
-        dispersion=pl.when(windows > 1, arrivals > 0).then(variance / (arrivals / windows)),
-        note=note,
-    )
+    table = table.with_columns(burstiness=(cv - 1) / (cv + 1), note=note)
     return declared(table, Interarrivals, by=keys)
 
 

@@ -87,7 +87,7 @@ _SIZES: Final = (
     "fraction_of_top_10_percent",
     "fraction_of_lower_half",
 )
-_GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory", "dispersion")
+_GAPS: Final = ("n", "median_s", "max_s", "cv", "burstiness", "memory")
 _TASK_COUNTS: Final = {
     "tasks-by-user": ("Tasks per user: distribution over users", "Tasks of a user"),
     "instances-by-task": (

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import outcome_cohort
 from traceana.cohorts.ends import END_CLASS
 from traceana.page.blocks import Block, Content, Heading, Table, Text, captioned, result_table
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.failures.analyze import bad_nodes, odds_at_equal, rates_at_equal
-from traceana.questions.failures.association import failure_odds
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.analyze_consumers import (
     CONSUMER_NEEDS,
@@ -159,7 +157,7 @@ def _findings(consumers: Consumers, trace: Trace) -> list[Finding]:
         _failing(consumers, trace, "gpu_type"),
         _failing(consumers, trace, "account"),
         _top(consumers),
-        _slow_queue(consumers, trace),
+        _slow_queue(consumers),
         _waits(consumers, trace),
     )
     findings = [
@@ -295,10 +293,9 @@ def _plain(consumers: Consumers) -> Finding | None:
 def _top(consumers: Consumers) -> Finding | None:
     """State the user with the most hours; of a dominant one, numbers with and without it."""
     users, unit = consumers.groups.get("user", pl.DataFrame({"user": []})), consumers.unit
-    nobody, users = users.filter(pl.col("user").is_null()), users.drop_nulls("user")
+    users = users.drop_nulls("user")
     if users.height < 2:
         return None
-    of_nobody = float(nobody["fraction_of_all"].sum())
     row, second = users.sort("jobs", descending=True).head(2).rows(named=True)
     whole, without, jobs = consumers.whole, consumers.without, consumers.whole["jobs"]
     if row["jobs"] < max(_DOMINANT * jobs, 2 * second["jobs"]) or without is None:
@@ -306,10 +303,11 @@ def _top(consumers: Consumers) -> Finding | None:
         part = row["fraction_of_all"]
         if not part:
             return None
-        user, few = f"user {row['user']} used", row["jobs"] <= _NAMED
-        text = f"{user} the most {unit}-hours, {share(part)} of all"
-        text += f" in {plural(row['jobs'], 'job')}" * few + _most(users)
-        text += f"; jobs without a user used {share(of_nobody)}." if of_nobody > part else "."
+        user = f"user {row['user']} used"
+        text = (
+            f"{user} the most {unit}-hours, {share(part)} of all, in {plural(row['jobs'], 'job')}"
+        )
+        text += f" (n = {plural(users.height, 'user')})."
         heading = f"{user} {share(part)} of the {unit}-hours"
         is_costly = part >= _DOMINANT and jobs >= FEWEST_WAITS
     else:
@@ -341,15 +339,6 @@ def _top(consumers: Consumers) -> Finding | None:
         heading=heading,
         is_description=not is_costly,
     )
-
-
-def _most(users: pl.DataFrame) -> str:
-    """Return what the 5 % of the users with the most hours used."""
-    first = -(-users.height // 20)
-    if first < 2:
-        return f" (n = {plural(users.height, 'user')})"
-    of_first = share(float(users["fraction_of_all"].head(first).sum()))
-    return f", and the {first:,} of {users.height:,} users with the most {of_first}"
 
 
 def _waits(consumers: Consumers, trace: Trace) -> Finding | None:
@@ -446,59 +435,15 @@ def _failing(consumers: Consumers, trace: Trace, name: str) -> Finding | None:
         f"({share(high[rate])} and {share(low[rate])}{without})"
     )
     n = f"n = {high['ended']:,} and {low['ended']:,} completed and failed jobs"
-    alert = text
-    if is_type:
-        reason = _by_size(trace, (high[name], low[name]))
-        alert += f".{reason}".removesuffix(".")
-    else:
-        reason = _reason(trace, pl.col(name).cast(pl.String) == high[name])
     return Finding(
-        f"{text.removesuffix(')')}; {n}).{reason}{equally}",
+        f"{text.removesuffix(')')}; {n}).{equally}",
         effect=excess,
         n=high["ended"],
         cost_jobs=excess * high["ended"],
         certainty="estimated",
-        alert=alert if p < (_ALARMING if is_type else _SURE) else "",
+        alert=text if p < (_ALARMING if is_type else _SURE) else "",
         heading=text.partition(" (")[0],
     )
-
-
-def _by_size(trace: Trace, pair: tuple[str, str]) -> str:
-    """State the size with the largest excess, if two GPU types fail alike at the other sizes."""
-    rows = trace.once(outcome_cohort).rows
-    if "gpus" not in rows.columns:
-        return ""
-    fails, kind = pl.col("status").cast(pl.String) == "failed", pl.col("gpu_type").cast(pl.String)
-    rows = rows.filter(kind.is_in(pair), pl.col("gpus") > 0)
-    p = failure_odds(rows, "gpu_type", strata="gpus")["pvalue_homogeneity"].item()
-    if p is None or p >= _SURE:
-        return ""
-    first, second = (kind == each for each in pair)
-    excess = (fails & first).sum() - first.sum() * fails.filter(second).mean()
-    sizes = rows.group_by("gpus").agg(excess=excess).drop_nulls()
-    size = sizes.sort("excess", "gpus", descending=[True, False])["gpus"][0]
-    of_size, parts = pl.col("gpus") == size, []
-    named = f"jobs of {size:g} GPU{'s' * (size != 1)}"
-    for what, chosen in ((named, of_size), ("others", ~of_size)):
-        rates = [rows.filter(chosen, each).select(fails.mean()).item() for each in (first, second)]
-        if None in rates:
-            return ""
-        parts.append(f"{what} {' and '.join(map(share, rates))}")
-    if rates[0] >= _HIGHER * rates[1]:  # others fail more often, too
-        return ""
-    return f" It depends on the size: as counted, of {listed(parts)}."
-
-
-def _reason(trace: Trace, of_group: pl.Expr) -> str:
-    """State the end reason of most failed jobs of a group; empty where none has most of them."""
-    if not trace.has("jobs", ("end_reason",)):
-        return ""
-    failed = of_group & pl.col("status").cast(pl.String).is_in(trace.manifest.failure_statuses)
-    reasons = trace.scan("jobs").filter(failed).select(pl.col("end_reason").cast(pl.String))
-    counts = reasons.collect()["end_reason"].value_counts(sort=True)
-    reason, n = counts.row(0) if counts.height else (None, 0)
-    total = int(counts["count"].sum())
-    return f" {n:,} of {total:,} failed ones ended as {reason}." if reason and 2 * n > total else ""
 
 
 def _at_equal(trace: Trace, name: str, pair: tuple[str, str]) -> tuple[str, float] | None:
@@ -523,7 +468,7 @@ def _at_equal(trace: Trace, name: str, pair: tuple[str, str]) -> tuple[str, floa
     return equally, p
 
 
-def _slow_queue(consumers: Consumers, trace: Trace) -> Finding | None:
+def _slow_queue(consumers: Consumers) -> Finding | None:
     """State the queue, account or GPU type whose jobs wait far longer than the others."""
     whole = consumers.whole["wait_s_median"]
     name = next(
@@ -546,26 +491,13 @@ def _slow_queue(consumers: Consumers, trace: Trace) -> Finding | None:
     of = f"{in_sentence(key_heading(name))} {row[name]}"
     is_slow = row["wait_s_median"] >= max(_SLOW_S, _TIMES * whole)
     return Finding(
-        f"jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).{_urgent(trace, name, row)}",
+        f"jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).",
         effect=row["wait_s_median"],
         n=row["jobs"],
         cost_jobs=row["jobs"],
         alert=f"long waits in {of}: {text}" if is_slow else "",
         heading=f"jobs in {of} wait longest",
     )
-
-
-def _urgent(trace: Trace, name: str, row: dict[str, Any]) -> str:
-    """State that the jobs that wait longest have the highest priority; else empty."""
-    if not trace.has("jobs", ("priority", name)):
-        return ""
-    median = pl.col("priority").median()
-    groups = trace.scan("jobs").group_by(pl.col(name).cast(pl.String)).agg(median).collect()
-    is_own = pl.col(name) == row[name]
-    own, others = (groups.filter(side)["priority"].drop_nulls() for side in (is_own, ~is_own))
-    if own.is_empty() or others.is_empty() or own[0] <= (most := max(others)):
-        return ""
-    return f" Their priority is the highest (median {own[0]:,.0f}, of others {most:,.0f} at most)."
 
 
 def _arrays(counts: dict[str, int]) -> str:

@@ -402,7 +402,6 @@ def gpu_hours_by(
     runtime: str = "runtime_s",
     gpus: str = "gpus",
     status: str = "status",
-    user: str | None = None,
     window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute the GPU-hours of each group, by status of the jobs.
@@ -413,8 +412,6 @@ def gpu_hours_by(
         As in :func:`workload_summary`.
     status
         Column of the status.
-    user
-        Column of the user, to count users; None: they are not counted.
 
     Returns
     -------
@@ -434,8 +431,7 @@ def gpu_hours_by(
     """
     keys = as_keys(by, GpuHours.columns())
     hours = nw.col(gpus) * nw.col(HELD) / 3600
-    users = {} if user is None else {"users": nw.col(user).n_unique()}
-    columns = tuple(dict.fromkeys((*keys, status, *filter(None, [user]))))
+    columns = tuple(dict.fromkeys((*keys, status)))
 
     def of_status(name: str) -> nw.Expr:
         return nw.when(nw.col(status) == name).then(hours).otherwise(0).sum()
@@ -448,7 +444,6 @@ def gpu_hours_by(
         gpu_hours=hours.sum(),
         failed=of_status("failed"),
         cancelled=of_status("cancelled"),
-        **users,
         **count_reckoned(),
     )
     total = pl.col("gpu_hours")

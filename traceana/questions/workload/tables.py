@@ -170,7 +170,7 @@ class LorenzCurve(ResultTable):
 
 
 class Interarrivals(ResultTable):
-    """Times between submissions, and counts in windows of time."""
+    """Times between submissions."""
 
     jobs = count("Jobs", "rows")
     n_missing = count("Missing", "jobs without a submission")
@@ -183,8 +183,6 @@ class Interarrivals(ResultTable):
     cv = number("CoV", "coefficient of variation (ddof 1); Poisson process: 1")
     burstiness = ratio("Burstiness", "(cv - 1) / (cv + 1); Poisson process: 0")
     memory = ratio("Memory", "correlation of successive times; Poisson: 0")
-    windows = count("Windows", "whole windows between first and last submission")
-    dispersion = number("Index of dispersion", "variance / mean of the counts; Poisson: 1")
     note = text("Note", "why cv is null")
 
 
@@ -244,5 +242,4 @@ class GpuHours(ResultTable):
     fraction_of_all = fraction("Of all", "fraction of the GPU-hours of all groups")
     failed = fraction("Failed", "fraction of the group's GPU-hours in failed jobs")
     cancelled = fraction("Cancelled", "fraction of the group's GPU-hours in cancelled jobs")
-    users = count("Users", "distinct users of the group; only with `user`", optional=True)
     note = text("Note", "jobs whose start or end is not recorded")
