@@ -176,9 +176,9 @@ def _pictures(tables: UtilizationTables, trace: Trace) -> Iterator[Picture | Dra
     if unused is not None:
         unused = unused.with_columns(pl.col("resource").replace(names))
     drawn = (unused, tables.network, tables.machine_cpu)
-    for (key, (heading, x, about)), curve in zip(_CURVES.items(), drawn, strict=True):
-        if curve is not None:
-            yield distribution(curve, key, about, x, heading, sizes=key == "network")
+    for (key, (heading, x, about)), rows in zip(_CURVES.items(), drawn, strict=True):
+        if rows is not None:
+            yield distribution(rows, key, about, x, heading, sizes=key == "network")
 
 
 def _findings(tables: UtilizationTables) -> tuple[str, ...]:
