@@ -14,6 +14,8 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Final
 
+__all__ = ["CatalogError", "DataError", "SourceError", "StoreError", "TraceanaError"]
+
 _LONGEST: Final = 1000  # characters of a line
 # control characters but for the line feed, marks of direction, surrogates of undecodable names
 _CONTROL: Final = re.compile(
@@ -25,14 +27,7 @@ _FOLDERS: Final = re.compile(r"""(?<![\w.])(?:[A-Za-z]:)?[\\/](?=\S)(?:[^\\/'":]
 
 
 def printable(text: str, /) -> str:
-    r"""Escape control characters, so that names and data cannot change the terminal.
-
-    Examples
-    --------
-    >>> from traceana.errors import printable
-    >>> print(printable("a\rb"))
-    a\rb
-    """
+    """Escape control characters, so that names and data cannot change the terminal."""
     return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
@@ -40,12 +35,6 @@ def did_you_mean(name: str, words: Iterable[str], /, *, shown: Callable[[str], s
     """Return a hint at the known names that are closest to a name, in parentheses.
 
     It is empty if none is close. Upper case, hyphens and underscores make no difference.
-
-    Examples
-    --------
-    >>> from traceana.errors import did_you_mean
-    >>> did_you_mean("GPU_demand", ["gpu-demand", "survival"])
-    ' (did you mean gpu-demand?)'
     """
     names = {other.lower().replace("_", "-"): other for other in words}
     meant = name.lower().replace("_", "-")
@@ -57,18 +46,7 @@ def did_you_mean(name: str, words: Iterable[str], /, *, shown: Callable[[str], s
 
 
 def ask_for_report(name: str, error: BaseException, /) -> str:
-    """Return a sentence with what a bug report needs of an error that is a fault of traceana.
-
-    Examples
-    --------
-    >>> from traceana.errors import ask_for_report
-    >>> try:
-    ...     {}["gpus"]
-    ... except KeyError as error:
-    ...     ask_for_report("reader mine", error)
-    ...
-    "Please report it with these words: traceana ..., reader mine, KeyError in ...: 'gpus'"
-    """
+    """Return a sentence with what a bug report needs of an error that is a fault of traceana."""
     *_, last = frames = extract_tb(error.__traceback__)
     inner = [at for at in frames if Path(__file__).parent in Path(at.filename).parents]
     places = dict.fromkeys(f"{Path(at.filename).name}:{at.lineno}" for at in (last, *inner[:-4:-1]))
@@ -79,14 +57,7 @@ def ask_for_report(name: str, error: BaseException, /) -> str:
 
 
 def reason_of(error: BaseException, /) -> str:
-    """Return the first line of an error's text, without folders of this machine.
-
-    Examples
-    --------
-    >>> from traceana.errors import reason_of
-    >>> reason_of(ValueError("/home/ann/jobs.parquet: no table"))
-    'jobs.parquet: no table'
-    """
+    """Return the first line of an error's text, without folders of this machine."""
     text = getattr(error, "strerror", None) or (str(error).splitlines() or [""])[0]
     return _FOLDERS.sub("", text)[:_LONGEST_REASON]
 

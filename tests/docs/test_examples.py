@@ -18,8 +18,6 @@ def test_the_example_prints_what_it_shows(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    if name.endswith("open_spark"):
-        pytest.importorskip("pyspark", reason="PySpark is not installed")
     path, documented = NAMES[name]
     test = doctest.DocTestParser().get_doctest(documented.__doc__ or "", {}, name, path, 0)
     assert any(not example.options.get(doctest.SKIP) for example in test.examples), (

@@ -188,7 +188,6 @@ def _fetch_file(
 
 
 def _copy(place: Path, part: Path) -> bool:
-    """Copy a file of a local mirror; False where there is none."""
     if place.is_symlink() and not place.exists():
         raise CatalogError(
             f"{place} is a link to nothing (as git-annex leaves them); get its content first"
@@ -301,7 +300,6 @@ def _download(url: str, part: Path, file: PublishedFile, silent: set[str]) -> bo
 
 
 def _fault_of(error: OSError, file: PublishedFile, copy: _Bounded, url: str, *, begun: bool) -> str:
-    """Return why an answer is not the whole file."""
     response = getattr(error, "response", None)
     if response is not None:
         return f"HTTP {response.status_code} {response.reason}; try later, or name a mirror"

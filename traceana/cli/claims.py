@@ -67,7 +67,6 @@ def _print(results: ClaimResults, paper: str | None, verdict: str | None, *, jso
 
 
 def _print_papers(results: ClaimResults) -> None:
-    """Print one row per paper: its number of claims by verdict."""
     from rich.table import Table
 
     from traceana.claims import VERDICTS
@@ -93,7 +92,6 @@ def _print_headline(results: ClaimResults, *lines: str) -> None:
 
 
 def _print_claims(results: ClaimResults, verdict: str | None) -> None:
-    """Print one row per claim by paper: id and verdict, statement and measured value."""
     from rich.table import Table
     from rich.text import Text
 

@@ -149,7 +149,6 @@ def _with_files(
 
 
 def _show(frame: pl.DataFrame, *, ranked: bool) -> None:
-    """Print the measures that several traces have, and why the others are not compared."""
     import polars as pl
     from rich.table import Table
 

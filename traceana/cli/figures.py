@@ -93,7 +93,6 @@ def _write(
     options: dict[str, Any],
     paper: str | None,
 ) -> Iterator[WrittenFigures]:
-    """Write figures; of several of a paper, those that can be drawn."""
     from traceana.report.figure_files import write_figures
 
     for names, versions, entry in wanted:

@@ -100,7 +100,6 @@ def _show(ledger: Ledger, store: Path) -> None:
 
 
 def _remarks(ledger: Ledger, store: Path) -> Iterator[str]:
-    """Return the lines below the table of an ingest."""
     from traceana.ingesters.discover import known_names
 
     if synthetic := sorted({entry.trace for entry in ledger.entries if entry.synthetic}):
@@ -133,7 +132,6 @@ def _notes_of_entries(ledger: Ledger, store: Path) -> Iterator[str]:
 
 
 def _notes(entry: TableEntry) -> Iterator[str]:
-    """Return notes on the rows of a table."""
     from traceana.catalog import load_catalog
 
     name = f"{entry.trace}/{entry.table}"
@@ -169,7 +167,6 @@ def _notes(entry: TableEntry) -> Iterator[str]:
 
 
 def _first_of(names: Sequence[str]) -> str:
-    """Return the first of some names, and how many more there are."""
     more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
     return f"{', '.join(names[:_MOST_NAMED])}{more}"
 
@@ -220,7 +217,6 @@ def map_file(file: Path, *, out: Path | None = None, reader: str | None = None) 
 
 
 def _preview(table: str, rows: pl.DataFrame) -> None:
-    """Print the first rows with a line per column, so that a wide table fits."""
     from rich.table import Table
 
     shown = Table(title=f"{table}: first rows", box=None, pad_edge=False)

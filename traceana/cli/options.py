@@ -228,7 +228,6 @@ def qualifying_trace(
 
 
 def _lacking(trace: Trace | None, tables: Mapping[str, tuple[str, ...]]) -> str:
-    """Name the tables and columns, of a trace those that it lacks."""
     return ", ".join(
         f"{table} ({', '.join(lacking)})"
         for table, columns in tables.items()

@@ -359,7 +359,6 @@ def _mark_durations(axis: Axis, ticks: Sequence[float], *, has_zero: bool) -> No
 
 
 def _unpowered(value: float) -> str:
-    """Write a number without a power of ten."""
     return f"{value:,.10f}".rstrip("0").rstrip(".")
 
 

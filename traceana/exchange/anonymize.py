@@ -287,7 +287,6 @@ def _mapped(words: pl.Series, change: Callable[[str], str]) -> pl.Series:
 
 
 def _find_names(source: Store, manifest: Manifest) -> frozenset[str]:
-    """Return the names of users, groups, accounts and machines, in lower case."""
     every_name: set[str] = set()
     for table, described in manifest.tables.items():
         for column in {*_NAMING, *_HOST_LISTS}.intersection(described.columns):
@@ -303,7 +302,6 @@ def _find_names(source: Store, manifest: Manifest) -> frozenset[str]:
 
 
 def _disclosure(store: Store, trace: str, treatments: dict[str, str]) -> pl.DataFrame:
-    """Return what could still identify a row, column by column."""
     rows: list[dict[str, Any]] = []
     for table, described in store.manifest(trace).tables.items():
         privacy = privacy_of(table)

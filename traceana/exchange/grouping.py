@@ -57,7 +57,6 @@ def with_equal_groups(stored: pl.LazyFrame, table: str, least: int, /) -> pl.Laz
 
 
 def _group(rows: pl.DataFrame, levels: list[str], least: int) -> pl.Series:
-    """Return the number of each row's group."""
     rows = rows.with_row_index(_ROW).with_columns(pl.lit(0).alias(_ALL))
     grouped: list[pl.DataFrame] = []
     last = 0

@@ -166,7 +166,6 @@ def _within(
 
 
 def _log(low: float | None, high: float | None) -> str:
-    """Return the times of a log, as the end of a message on limits that leave nothing."""
     if low is None or high is None:
         return "; widen the limits"
     return f"; the log is from {clock(low)} to {clock(high)}: choose limits within it"
@@ -239,7 +238,6 @@ def _mapping(
     columns: list[str],
     about: tuple[str, ...],
 ) -> str:
-    """Return the mapping of a table whose columns have their names."""
     columns_of_table = [name for name in columns if name in get_table(table).columns()]
     if facts.get("independent_unit") not in columns:
         facts = {name: value for name, value in facts.items() if name != "independent_unit"}

@@ -157,7 +157,6 @@ def _with_faults(
 
 
 def _derive(rows: pl.LazyFrame, compiled: CompiledMapping) -> pl.LazyFrame:
-    """Replace markers of missing values, and add the derived columns."""
     rows = rows.with_columns(_nulls(compiled))
     for name, column in compiled.derived.items():
         rows = rows.with_columns(column.value.alias(name))
@@ -179,7 +178,6 @@ def _unmapped_words(compiled: CompiledMapping) -> tuple[dict[str, pl.Expr], dict
 
 
 def _first(broken: Iterable[tuple[pl.Expr, str]]) -> pl.Expr:
-    """Return the first rule that a row breaks."""
     rules = (pl.when(is_broken).then(pl.lit(rule)) for is_broken, rule in broken)
     return pl.coalesce(*rules, pl.lit(None, pl.String))
 
@@ -198,7 +196,6 @@ def _why_not(row: pl.DataFrame, compiled: CompiledMapping) -> str:
 
 
 def _nulls(compiled: CompiledMapping) -> list[pl.Expr]:
-    """Replace markers of missing values by null."""
     return [
         pl.when(~pl.col(view).is_in(values)).then(view).alias(view)
         for view, values in compiled.nulls.items()
@@ -276,7 +273,6 @@ class _NoRows:
 
 
 def _shown(source: Source, bad: pl.DataFrame) -> str:
-    """Return the place of the first rejected row, and the beginning of its text."""
     line, text = bad["line"][0], bad["text"][0]
     more = f" ... ({len(text):,} characters)" if len(text) > _SHOWN else ""
     return f"line {line} of {source.label}: {plain(text[:_SHOWN])}{more}"
@@ -315,7 +311,6 @@ class TableBuilder:
         self.first_rejected = ""
 
     def _forget(self) -> None:
-        """Forget the rows so far."""
         key, columns = get_key(self._table), get_table(self._table).column_names()
         self._duplicates = KeyFilter(key) if key else RowCounter(columns)
         self._records = KeyFilter(["job_id", OCCASION])
@@ -397,7 +392,6 @@ class TableBuilder:
     def _split(
         self, block: FrameBlock, result: Converted, *, reshaped: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return a block's rows for the table, and its rejected ones [line, rule, text]."""
         for column, words in result.unknown_words.items():
             unknown = self._unknown[column]
             for word, rows in words.items():

@@ -143,7 +143,6 @@ class _Compiler:
         return value
 
     def _number(self, value: pl.Expr, target: str, label: str) -> pl.Expr:
-        """Return an expression as a number; text that gives none breaks a rule."""
         kind = self.dtype_of(value, target)
         if kind in _TEMPORAL:
             raise DataError(
@@ -167,7 +166,6 @@ class _Compiler:
         )
 
     def _time(self, form: str, target: str, label: str) -> pl.Expr:
-        """Return a time or duration in seconds."""
         spec = self.mapping.columns[target]
         text, unit = spec[form], spec.get("unit")
         dtype = self.dtypes.get(text, pl.String())
@@ -253,7 +251,6 @@ _HOSTS: Final = ("node", "host")
 
 
 def _hosts(machine: pl.Expr) -> pl.Expr:
-    """Return machines with abbreviated lists written out."""
     hosts = machine.map_batches(expand_lists, return_dtype=pl.String)
     return pl.when(machine.str.contains(_RANGES)).then(hosts).otherwise(machine)
 
@@ -311,7 +308,6 @@ def compile_mapping(
 
 
 def _add_following_times(stated: dict[str, pl.Expr], names: Collection[str]) -> None:
-    """Add those of start, end and runtime that follow from the others."""
     for name, follows in _FOLLOWING_TIMES:
         if name in names and name not in stated and follows.keys() <= stated.keys():
             stated[name] = pl.sum_horizontal(

@@ -101,7 +101,6 @@ def _list(
     columns: tuple[str, ...] | None,
     further: tuple[str, ...] = (),
 ) -> Iterator[tuple[Path, Listing]]:
-    """List the files of some formats."""
     suffixes = (*further, *(suffix for way in formats for suffix in way.suffixes))
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, suffixes=suffixes, to_end=False)
@@ -129,7 +128,6 @@ def _sort(
     fallback: str,
     stated: Reader | None,
 ) -> None:
-    """Add each file to those of its trace, or of its format."""
     for csv in listing.csvs:
         named = [(t, c) for t, c in contents if re.fullmatch(c.pattern, csv.name)]
         format_ = stated or (None if named else detect_reader(csv, mapped=True))
@@ -160,7 +158,6 @@ def _is_empty(csv: CsvFile) -> SourceError:
 
 
 def _of_none(csv: CsvFile) -> str:
-    """Name a file that has no rows of any trace."""
     return f"{csv.label} (the file is empty)"
 
 
@@ -195,7 +192,6 @@ def _only(traces: set[str]) -> str | None:
 
 
 def _hint(csv: CsvFile, contents: list[tuple[str, Content]]) -> str:
-    """Name the published CSV whose columns a file of another name has."""
     columns = set(read_header(csv.head))
     like = [c.csvs[0] for _, c in contents if c.header and columns == set(c.columns)]
     return f" (its columns are those of {like[0]}: name it so)" if like else ""
@@ -222,7 +218,6 @@ def _fit(
 
 
 def _header(csv: CsvFile, content: Content, listing: Listing) -> list[str]:
-    """Return the names of a CSV's columns: its own, or those in the `.header` file beside it."""
     if content.header:
         return read_header(csv.head)
     path = listing.headers.get((csv.folder, csv.name.removesuffix(".csv")))

@@ -127,7 +127,6 @@ def bare_column(text: str, columns: Columns, /) -> str | None:
 
 
 def _quote_names(text: str, names: Sequence[str]) -> str:
-    """Quote the columns in an expression, some of which have names that SQL uses."""
     tokens = _TOKENS.findall(text)
     spelled = {*names, *(name.lower() for name in names)}  # User as well, to name user in its error
     for place, token in enumerate(tokens):
@@ -218,7 +217,6 @@ class _Walk:
         return node
 
     def _kind_of_members(self, node: Expression, want: Kind | None) -> Kind | None:
-        """Return the kind in which the members of a node are needed."""
         kind = type(node).__name__
         if kind == "Paren":
             return want
@@ -312,7 +310,6 @@ def _members(node: Expression) -> list[Expression]:
 
 
 def _arms(case: Expression) -> list[Expression]:
-    """Return the results of a CASE or IF."""
     ifs = case.args.get("ifs")
     arms = [test.args["true"] for test in ifs] if ifs else [case.args["true"]]
     last = case.args.get("default" if ifs else "false")

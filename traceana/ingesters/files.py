@@ -389,7 +389,6 @@ def content_sha256(csv: CsvFile) -> str:
 
 
 def _join_parts(paths: list[Path]) -> list[tuple[Path, ...]]:
-    """Group ``X.partaa``, ``X.partab``, ... into one entry; every other file is its own."""
     groups: dict[Path, list[Path]] = {}
     for path in paths:
         split = re.fullmatch(r"(.+)\.part[a-z]{2}", path.name)
@@ -477,12 +476,10 @@ def _unpack(paths: tuple[Path, ...], logs: list[CsvFile]) -> list[CsvFile]:
 
 
 def _seems_last(member: Member, paths: tuple[Path, ...]) -> bool:
-    """Return whether an archive seems to hold nothing after a large member."""
     return paths not in _GO_ON and member.is_last(paths)
 
 
 def _unread(paths: tuple[Path, ...], member: PurePosixPath, *, is_file: bool) -> str:
-    """Return the label of a member that is no log, and what it is if not a plain file."""
     packed = member.suffix in (".tar", ".tgz", ".zip", ".gz", ".xz")
     why = " (an archive in it: unpack it first)" if packed else ""
     why = why if is_file else " (a link or a device)"

@@ -190,7 +190,6 @@ def _plan(
     timezone: str | None,
     replace: bool,
 ) -> Plan:
-    """Return the plan of a trace, with what its files and the user state of it."""
     facts = {k: v for source in sources for k, v in source.rows.facts.items()}
     facts |= {"timezone": timezone} if timezone else {}
     return Plan(name, mapping, sources, "mapping", facts=facts, replace=replace)
@@ -338,7 +337,6 @@ def to_polars(frame: IntoFrame, /) -> pl.DataFrame:
 
 
 def _same_names(types: ByName[str, pl.DataType], table: str) -> str:
-    """Return the mapping of a frame whose columns have the table's names."""
     lines = [f"[{table}]"]
     for name, column in get_table(table).columns().items():
         if name in types:

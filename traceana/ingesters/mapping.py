@@ -129,7 +129,6 @@ def parse_mapping(text: str, /, *, where: str) -> Mapping:
 
 
 def _read_keep(stated: object, at: str) -> dict[str, str]:
-    """Return the columns to keep, stated as a list of names, or a table of new and old names."""
     if isinstance(stated, dict):
         check_type(stated, "dict[str, str]", at)
         return dict(stated)
@@ -223,7 +222,6 @@ def check_zone(name: str, at: str, /) -> None:
 
 
 def _check_name(name: object, allowed: Iterable[str], message: str) -> None:
-    """Raise with the closest of the known names if this is none of them."""
     names = list(allowed)
     if name not in names:
         hint = did_you_mean(str(name), names)

@@ -127,8 +127,6 @@ def _ingest_locked(plan: Plan, folder: Path, progress: build.Progress | None) ->
 
 @dataclass(frozen=True)
 class _TableStep:
-    """The ingest of one table."""
-
     plan: Plan
     table: str
     folder: Path
@@ -226,7 +224,6 @@ class _TableStep:
         writer: TableWriter,
         keep: dict[str, pl.DataType],
     ) -> TableEntry:
-        """Write the newest rows of the stored table and of new files, and return their counts."""
         places = [*([self.folder] if earlier else []), self.folder / _SCRATCH]
         name = f"{self.table}.parquet"
         replaced = build.merge_newest([place / name for place in places], writer, self.table, keep)
@@ -299,7 +296,6 @@ class _TableStep:
 def _kept_columns(
     mapping: Mapping, table: str, sources: list[Source], stored: Path | None
 ) -> dict[str, pl.DataType]:
-    """Return the columns that a table carries along, with their types; stored ones too."""
     kept: dict[str, pl.DataType] = {}
     columns_of_table = set(get_table(table).column_names())
     for name, published in mapping.keep.items():
@@ -320,7 +316,6 @@ def _kept_columns(
 
 
 def _check_keep(plan: Plan) -> None:
-    """Refuse a column to keep that no source has."""
     columns = dict.fromkeys(name for source in plan.sources for name in source.columns)
     for name in plan.mapping.keep.values():
         if name not in columns:
@@ -460,7 +455,6 @@ def _check_columns(names: Iterable[str], columns: set[str], where: str) -> None:
 
 
 def _stated(mapping: Mapping) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a mapping's TOML, and the facts of the trace in it."""
     content = tomllib.loads(mapping.text)
     facts = content.get("trace", {}).items()
     return content, {name: value for name, value in facts if name not in _OF_THE_FILES}
@@ -500,7 +494,6 @@ def checked_facts(
 
 
 def _check_fields(stated: Facts[str, Any], kind: type, where: str, use: str = "") -> None:
-    """Refuse what is no field of a class, or not of its type."""
     types = {each.name: str(each.type) for each in fields(kind) if each.name not in _NOT_STATED}
     for name, value in stated.items():
         if name not in types:

@@ -141,7 +141,6 @@ def _open_rows(path: Path, reader: str | None) -> tuple[Source, list[str]]:
 
 
 def _zone(matched: dict[str, str], source: Source, proposal: Proposal) -> list[str]:
-    """Return the lines of a time zone, where a column of times states none."""
     for column in (column for target, column in matched.items() if target in known.CLOCKS):
         dtype = source.types.get(column)
         if dtype is not None and dtype.is_temporal():
@@ -166,7 +165,6 @@ def _keep_line(keep: dict[str, str]) -> str:
 def _keep_others(
     source: Source, table: str, used: set[str], proposal: Proposal
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the columns to carry along by their names in the table, and those that are not."""
     taken = {*get_table(table).column_names()}
     other_meaning = {*known.WORKER_SAMPLES, "gpus"} if table == "worker_samples" else set()
     has_host = not {"node", "host"}.isdisjoint(source.columns)
@@ -265,7 +263,6 @@ def _sample(source: Source) -> pl.DataFrame:
 
 
 def _match(source: Source, synonyms: dict[str, str], proposal: Proposal) -> dict[str, str]:
-    """Return the column of the source for each column of a table, by names and some values."""
     fits = []
     for column in source.columns:
         if len(re.findall(r"\.(?:first|last)\.", column)) > 1:
@@ -295,7 +292,6 @@ def _match(source: Source, synonyms: dict[str, str], proposal: Proposal) -> dict
 def _choose_table(
     source: Source, samples: dict[str, str], jobs: dict[str, str], proposal: Proposal
 ) -> tuple[str, dict[str, str]]:
-    """Return the table that a source is for, and its columns by those of the table."""
     operations = _match(source, known.OPERATIONS, proposal)
     if {"kind", "start_s", "duration_s", "worker_id", "step"} <= operations.keys():
         return "operations", operations
@@ -309,7 +305,6 @@ def _choose_table(
 
 
 def _is_fault_log(source: Source, jobs: dict[str, str]) -> bool:
-    """Return whether the columns are those of failures of machines, and not of jobs."""
     names = [split_unit(name, {})[0] for name in source.columns]
     if any("job" in name for name in names):
         return False
@@ -442,7 +437,6 @@ def _note_repeated(matched: dict[str, str], source: Source, proposal: Proposal) 
 
 
 def _compare_times(proposal: Proposal) -> None:
-    """Note times that cannot be of the same zone."""
     seconds = proposal.seconds
     for first, second in (("submit_s", "start_s"), ("start_s", "end_s")):
         if first not in seconds or second not in seconds:

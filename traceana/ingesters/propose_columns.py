@@ -238,7 +238,6 @@ def _propose_clock(target: str, column: str, numbers: pl.Series, proposal: Propo
 
 
 def _propose_layout(target: str, column: str, proposal: Proposal) -> None:
-    """Propose the format of times that are text."""
     name, cells, text = json.dumps(column), proposal.cells, pl.col(column)
     times = {
         layout: proposal.read(read_time(text, layout=layout, timezone="UTC"))

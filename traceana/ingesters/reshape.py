@@ -36,7 +36,6 @@ _OF_ATTEMPT: Final = ("attempt", "start_time", "end_time", "servers", "gpus")
 
 
 def _attempts(text: str | None) -> list[dict[str, Any]]:
-    """Return the scheduling attempts of a job; ``None`` may be text."""
     try:
         attempts = json.loads(text or "[]")
     except (ValueError, RecursionError):

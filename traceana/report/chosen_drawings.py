@@ -125,7 +125,6 @@ def _of_paper(trace: Trace, choice: Choice) -> list[Drawing]:
 
 
 def _find(wanted: str, names: Iterable[str], what: str) -> str:
-    """Return a name, ignoring case."""
     name_of_slug = {_slug(name): name for name in names}
     if _slug(wanted) not in name_of_slug:
         raise DataError(
@@ -202,7 +201,6 @@ def _nothing_drawn(name: str, sections: list[Section]) -> DataError:
 
 
 def _shown(content: Content, name: str) -> Iterator[Drawing]:
-    """Return the drawings of a figure in galleries, alone or as a panel of another."""
     for block in content.all_blocks:
         for picture in block.pictures if isinstance(block, Gallery) else ():
             if isinstance(picture, Drawing):
@@ -212,7 +210,6 @@ def _shown(content: Content, name: str) -> Iterator[Drawing]:
 def _direct_drawings(
     context: Context, name: str, trace: Sequence[str] | None, choice: Choice
 ) -> list[Drawing]:
-    """Return the drawings of each trace that has what is chosen; an error if none has."""
     made: list[Drawing] = []
     errors = []
     for source in context.traces:
@@ -232,7 +229,6 @@ def _direct_drawings(
 def _build(
     section: Section, context: Context, trace: Sequence[str] | None
 ) -> tuple[Content, list[Drawing]]:
-    """Return the content of a section and its further drawings, of the traces that are named."""
     traces = [each for each in section.traces(context) if trace is None or each.id in trace]
     more = section.more(traces) if section.more and traces else []
     if trace is None or not section.needs:

@@ -198,7 +198,6 @@ def check_figures(figures: str | Sequence[str], /) -> list[str]:
 
 
 def _write(folder: Path, name: str, drawn: list[tuple[str, dict[str, bytes], str]]) -> list[Path]:
-    """Write the pictures of a figure, and their captions."""
     from traceana.figures import get_figure  # noqa: PLC0415  as above
 
     listed = folder / f"{name}.captions.md"

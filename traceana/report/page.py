@@ -157,7 +157,6 @@ def _first(part: Built, stated: set[str]) -> list[Ranked]:
 
 
 def _short(text: Finding) -> str:
-    """Return the first sentence of a finding that has a heading, else all of it."""
     if not text.heading:
         return str(text)
     return _SENTENCE.split(text, maxsplit=1)[0].rstrip(".") + "."
@@ -357,7 +356,6 @@ def render_page(
 
 
 def _shown(built: list[Built], context: Context) -> dict[str, Any]:
-    """Return what the page has in any form."""
     facts = trace_facts(context)
     titles = [trace.title for trace in context.traces]
     return {
@@ -373,7 +371,6 @@ def _shown(built: list[Built], context: Context) -> dict[str, Any]:
 
 
 def _without(text: str, heading: str) -> str:
-    """Return a text without the heading that it begins with."""
     if not text.startswith(heading):
         return text
     rest = text.removeprefix(heading)
@@ -414,7 +411,6 @@ def _repeats(context: Context) -> list[tuple[str, str]]:
 
 
 def _altered(context: Context) -> list[str]:
-    """Return the titles of traces of which a file differs from the published one."""
     return [
         trace.title
         for trace in context.traces

@@ -155,7 +155,6 @@ def _build(section: Section, context: Context) -> Content:
 
 
 def _fault(noun: str, name: str, error: BaseException) -> str:
-    """Return that a part could not be computed, with what a bug report needs."""
     return f"{noun} could not be computed. {ask_for_report(name, error)}"
 
 

@@ -260,7 +260,6 @@ def _altered(ledgers: dict[str, Ledger]) -> tuple[str, ...]:
 
 
 def _remarks(ledgers: dict[str, Ledger]) -> tuple[str, ...]:
-    """State the cells that were set to null, and ids that are row numbers."""
     entries = [entry for ledger in ledgers.values() for entry in ledger.entries]
     nulled = [
         f"{plural(cells, 'cell')} by `{rule}` in `{entry.table}` ({entry.trace})"

@@ -68,7 +68,6 @@ def write_sample(to: str | Path, /, *, traces: str | Sequence[str] | None = None
 
 
 def _check_folder(folder: Path, traces: list[str]) -> None:
-    """Raise if there is anything but an earlier sample."""
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; name a folder for the sample")
     for entry in sorted(folder.iterdir()) if folder.exists() else []:

@@ -2,7 +2,6 @@
 
 from traceana.store.ledger import FileEntry, Ledger, TableEntry
 from traceana.store.manifest import Capacity, Manifest, TableManifest
-from traceana.store.spark import open_spark, scan_by_spark
 from traceana.store.store import Store, Trace, distinct_traces, open_store, store_path
 
 __all__ = [
@@ -15,8 +14,6 @@ __all__ = [
     "TableManifest",
     "Trace",
     "distinct_traces",
-    "open_spark",
     "open_store",
-    "scan_by_spark",
     "store_path",
 ]

@@ -360,7 +360,6 @@ def _project(
 def _missing(
     missing: Sequence[str], columns: Sequence[str], names: Sequence[str], roles: Mapping[str, str]
 ) -> str:
-    """Return the message on missing columns, with the parameters by which others are named."""
     text = f"column {', '.join(missing)} is missing; found {', '.join(names) or 'no column'}"
     text += "".join(did_you_mean(name, names) for name in missing if name not in roles.values())
     free = [name for name in names if name not in columns]

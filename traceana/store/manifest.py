@@ -284,7 +284,6 @@ def checked(stored: Stored, /) -> Stored:
 
 
 def _fits(value: object, kind: str) -> bool:
-    """Return whether a value, with all in it, has an annotated type."""
     outer, _, inner = kind.partition("[")
     if not isinstance(value, _KINDS.get(outer, (object,))):
         return False

@@ -295,7 +295,6 @@ def _is_trace(folder: Path) -> bool:
 
 
 def _files(folder: Path, table: str) -> tuple[Path, Path]:
-    """Return the files of kept and of rejected rows."""
     return folder / f"{table}.parquet", folder / "rejected" / f"{table}.parquet"
 
 

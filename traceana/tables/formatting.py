@@ -243,7 +243,6 @@ def rounded(content: object) -> object:
 
 
 def _range_of(write: Callable[[float], str]) -> Callable[[float, float], str]:
-    """Return the function that writes an interval of such numbers."""
     return lambda low, high: f"{write(low)} to {write(high)}"
 
 

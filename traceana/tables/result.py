@@ -97,7 +97,6 @@ class Result:
         return figure(self._drawn(), ax=ax, **options)
 
     def _drawn(self) -> object:
-        """Return what the figure's function takes."""
         return self
 
     def _repr_html_(self) -> str:
@@ -111,7 +110,6 @@ class Result:
 
 
 def _same(value: object, other: object) -> bool:
-    """Return whether two fields have the same values."""
     if isinstance(value, pl.DataFrame | pl.Series):
         return type(value) is type(other) and value.equals(other)  # type: ignore[arg-type]
     if isinstance(value, np.ndarray):

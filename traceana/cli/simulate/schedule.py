@@ -113,7 +113,6 @@ def _gpus(text: str | None) -> float | str | None:
 
 
 def _note(excluded: int, running: int, by: str) -> str:
-    """Return which jobs of a log are scheduled, and where."""
     note = f"; {excluded:,} without submission, runtime or GPUs are excluded" if excluded else ""
     note += f"; {running:,} that run hold their GPUs until the end" if running else ""
     return note if by == "cluster" else f"{note}; a cluster of its own for each {by}"
@@ -251,7 +250,6 @@ def _read_file(file: Path) -> tuple[str, pl.DataFrame, bool, int]:
 
 
 def _read_store(store: Path | None, trace: str | None) -> tuple[str, pl.DataFrame, bool, int]:
-    """Return the id of a trace, its jobs, whether it is synthetic, and how many it has besides."""
     from traceana.questions.deadlines.plans import PLANS_NEEDS, jobs_of_window
 
     opened = options.open_simulated(store)

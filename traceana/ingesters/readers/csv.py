@@ -235,7 +235,6 @@ class Block:
         )
 
     def _cells_of(self, text: str) -> tuple[list[str], str]:
-        """Return the cells of a line, and the rule it breaks if it is no row."""
         width = len(self.columns)
         cells = text.count(self.separator) + 1
         if not text:
@@ -346,7 +345,6 @@ _NODES: Final[list[str]] = own_table("formats")["openb"]["nodes"].split()
 
 
 def _has_pods(file: CsvFile) -> bool:
-    """Return whether the columns, in any order, are those of pods or of nodes."""
     columns = set(read_header(file.head))
     pods = columns >= {"name", "num_gpu", "gpu_milli"}
     return pods or columns >= set(_NODES) or {"sn", "gpu"} <= columns <= set(_NODES)

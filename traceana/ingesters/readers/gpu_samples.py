@@ -40,7 +40,6 @@ _VALUE: Final = re.compile(r"(\S+?)\s*(%|[KMG]iB|m?W)?")
 
 
 def _smi_heading(line: bytes) -> list[tuple[str, str]]:
-    """Return the fields of a heading, each with its unit, such as ``("power.draw", "W")``."""
     cells = line.decode(errors="replace").removeprefix("\ufeff").split(",")
     matches = (re.fullmatch(r"\s*([\w.]+)(?:\s+\[(.*)\])?\s*", cell) for cell in cells)
     return [(match[1].lower(), match[2] or "") if match else ("", "") for match in matches]
@@ -111,7 +110,6 @@ _ROW: Final = re.compile(r"(.*?)\b(?:GPU|GPU-I)\s+(\d+)\s+(\S.*)")
 
 
 def _dcgm_heading(file: CsvFile) -> list[str]:
-    """Return the short names of the fields in the first line that has them."""
     lines = file.head.decode(errors="replace").splitlines() or [""]
     match = _HEADING.fullmatch(lines[0].rstrip())
     return match[2].split() if match else []

@@ -132,8 +132,6 @@ def lists_of(file: CsvFile, /) -> list[JsonList]:
 
 
 class _Text:
-    """The text of a file, as far as it is read."""
-
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._decode = codecs.getincrementaldecoder("utf-8")("backslashreplace").decode
@@ -198,7 +196,6 @@ def _element(text: str, at: int, *, listed: bool) -> tuple[Any, int | None, bool
 
 
 def _rows(file: CsvFile, *, listed: bool = True) -> Iterator[tuple[str, Any]]:
-    """Read the rows of a file: the elements of a list, or of a list in each of them."""
     outer, nested, inner = (file.rows or "").partition(NESTED)
     if not nested:
         return read_items(file, listed=listed)
@@ -239,7 +236,6 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
 
 
 def _members(file: CsvFile, rows: Iterable[Mapping[str, Any]]) -> dict[str, None]:
-    """Return the names in the first objects, in order."""
     names: dict[str, None] = {}
     for row in rows:
         names |= dict.fromkeys(row)

@@ -105,7 +105,6 @@ class _Activities:
 
 
 def _union(times: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return begins and ends of the union of intervals."""
     times = times[np.argsort(times[:, 0], kind="stable")]
     latest = np.maximum.accumulate(times[:, 1])
     is_first = np.ones(len(times), np.bool)
@@ -244,7 +243,6 @@ class _Launches:
         return stage, self.rank if alone and self.world > 1 else 0
 
     def _ranks(self, pattern: re.Pattern[str]) -> list[int]:
-        """Return the ranks of the group of that name that this rank is in."""
         matching = (ranks for name, ranks in self.groups.items() if pattern.search(name))
         return next((ranks for ranks in matching if self.rank in ranks), [])
 
@@ -307,7 +305,6 @@ def _is_transfer(args: dict[str, Any], name: str) -> bool:
 
 
 def _within(moments: NDArray[np.float64], spans: array[float]) -> NDArray[np.bool_]:
-    """Return which moments are within one of the spans."""
     times = np.sort(np.frombuffer(spans).reshape(-1, 2), axis=0)
     begun = np.searchsorted(times[:, 0], moments, side="right")
     ended = np.searchsorted(times[:, 1], moments, side="right")

@@ -111,7 +111,6 @@ def _job(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pod(item: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of a pod."""
     meta, pod, status = (_object(item, name) for name in ("metadata", "spec", "status"))
     containers = status.get("containerStatuses") or ()
     return {
@@ -124,7 +123,6 @@ def _pod(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names(meta: dict[str, Any]) -> dict[str, Any]:
-    """Return the names and labels of an object, and when it was created."""
     name, space = meta.get("name"), meta.get("namespace", "default")
     labels = _object(meta, "annotations") | _object(meta, "labels")
     owners = meta.get("ownerReferences") or [{}]
@@ -142,7 +140,6 @@ def _names(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _requested(pod: dict[str, Any]) -> dict[str, Any]:
-    """Return the resources that a pod requests, its priority and its node."""
     resources = _resources(pod)
     amounts = {name: str(amount) for name, amount in resources.items()}
     gpus, gpu_type = _gpus(resources, pod)
@@ -197,7 +194,6 @@ def _cause(status: dict[str, Any], end: dict[str, Any]) -> tuple[str, str | None
 
 
 def _object(item: dict[str, Any], *path: str) -> dict[str, Any]:
-    """Return an object within others, empty where there is none."""
     for name in path:
         item = item.get(name) or {}
     return item

@@ -205,7 +205,6 @@ def _tables(batches: Iterator[pa.RecordBatch], source: CsvFile) -> Iterator[pa.T
 
 
 def _longest(column: pa.Array) -> int:
-    """Return the bytes of a column's longest text."""
     text = column.dictionary if pa.types.is_dictionary(column.type) else column
     is_text = pa.types.is_string(text.type) or pa.types.is_large_string(text.type)
     return (is_text and pc.max(pc.binary_length(text)).as_py()) or 0

@@ -208,7 +208,6 @@ def check_width(file: CsvFile, columns: int, /) -> None:
 
 
 def _read(column: pl.Series, kind: Kind) -> pl.Series:
-    """Return a column as text, as numbers, or as it is where it holds times."""
     dtype = column.dtype
     if kind == "number" and (dtype.is_numeric() or dtype == pl.Boolean):
         return column.cast(pl.Float64).fill_nan(None)

@@ -58,7 +58,6 @@ def _read_number(text: pl.Expr) -> pl.Expr:
 
 
 def _one(name: str, read: Callable[[pl.Expr], pl.Expr]) -> Callable[[pl.Expr], Values]:
-    """Return what reads a field with one value."""
     return lambda text: {name: read(text)}
 
 
@@ -124,8 +123,6 @@ def gpu_percent(text: str, /) -> float | None:
 
 
 def _read_comment(text: pl.Expr) -> pl.Expr:
-    """Return the GPU utilization that a site writes into comments."""
-
     def read(texts: pl.Series) -> pl.Series:
         return pl.Series([gpu_percent(each or "") for each in texts], dtype=pl.Float64)
 
@@ -211,7 +208,6 @@ def parse_fields(records: pl.DataFrame, names: tuple[str, ...]) -> pl.DataFrame:
 
 @cache
 def _types(name: str) -> dict[str, pl.DataType]:
-    """Return the types of a field's values."""
     values = _FIELDS[name][1](pl.col(name))
     return dict(pl.DataFrame(schema={name: pl.String}).select(**values).schema)
 

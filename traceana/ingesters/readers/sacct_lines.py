@@ -82,7 +82,6 @@ def _names(fields: list[str]) -> tuple[str, ...]:
 
 
 def _without_header(file: CsvFile, text: str) -> Layout:
-    """Return how the lines of a file without a header are split, by stated or found columns."""
     width = text.count("|") + 1
     if file.columns:
         columns = file.columns if len(file.columns) == width else (*file.columns, _END)
@@ -133,7 +132,6 @@ class Layout:
                 line += block.lines
 
     def _split(self, block: Block, names: list[str]) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Split a block into records of text, and lines that are none."""
         rows, bad = block.read(names)
         named = rows["JobID"].str.contains(r"^\d").fill_null(value=False)
         if bad.height or not named.all():
@@ -187,7 +185,6 @@ class Layout:
         return cells.select(pl.col("line").alias(LINE), *texts), left.select(BAD_LINES.names())
 
     def _pattern(self, mark: str) -> str:
-        """Return a regular expression of a record, with a group for each field."""
         sign = re.escape(mark)
         name = next((name for name in _FREE_TEXT if name in self.columns), "")
         free = {**dict.fromkeys(_FREE_TEXT, "(?s:.*?)"), name: "(?s:.*)", _END: ""}

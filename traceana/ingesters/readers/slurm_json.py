@@ -29,7 +29,6 @@ Record = dict[str, str | None]
 
 
 def _number(value: Any) -> float | None:  # noqa: ANN401
-    """Return a number, also one in an object that states whether it is set."""
     if isinstance(value, dict):
         is_set = value.get("set", True) and not value.get("infinite", False)
         return _number(value.get("number")) if is_set else None
@@ -54,7 +53,6 @@ def _list(value: object) -> list[Item]:
 
 
 def _word(value: Any) -> str | None:  # noqa: ANN401
-    """Return a text, the first of a list of texts."""
     text = value[0] if isinstance(value, list) and value else value
     return text if isinstance(text, str) and text else None
 
@@ -65,7 +63,6 @@ def _moment(value: Any) -> str | None:  # noqa: ANN401
 
 
 def _amounts(resources: object) -> dict[str, float]:
-    """Return the amounts of resources by name, such as ``cpu`` and ``gres/gpu:a100``."""
     amounts: dict[str, float] = {}
     for resource in _list(resources):
         kind, name = resource.get("type"), resource.get("name")
@@ -178,13 +175,11 @@ def _of_queue(item: Item) -> Record:
 
 
 def _limit(value: Any) -> str | None:  # noqa: ANN401
-    """Return a time limit in minutes."""
     minutes = _number(value)
     return None if minutes is None or minutes > _NO_VALUE else _whole(minutes)
 
 
 def _record(of_form: Callable[[Item], Record], item: Item) -> Record:
-    """Return the record of a job."""
     nodes = _word(item.get("nodes"))
     record = of_form(item) | {
         "JobName": _word(item.get("name")),

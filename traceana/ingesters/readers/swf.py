@@ -21,7 +21,6 @@ _HEADER: Final = re.compile(r";\s*([A-Za-z]+):\s*(.*\S)")
 
 
 def _header(file: CsvFile) -> dict[str, str]:
-    """Return the labels in the comments that a file begins with."""
     labels: dict[str, str] = {}
     for line in takewhile(lambda text: not text.strip() or text[0] == ";", first_lines(file)):
         if matched := _HEADER.match(line):
