@@ -42,7 +42,7 @@ def test_read_returns_tables_row_counts_and_a_report(log: Path, tmp_path: Path) 
     assert trace.jobs["gpus"].to_list() == [4.0, 1.0]
     assert trace.table("jobs").equals(trace.jobs)
     assert trace.ledger.entries[0].rejected == {"Submit|not_a_time": 1}
-    assert "<td>jobs</td><td>3</td><td>2</td><td>1</td>" in trace._repr_html_()
+    assert "<td>3</td><td>2</td><td>1</td>" in trace._repr_html_()
     assert str(trace) == "march\nmarch/jobs: 3 rows read = 2 kept + 1 rejected (stored)"
     page = trace.report(out=tmp_path / "out", only="data-quality", formats="md")
     assert "march" in page.read_text()

@@ -70,14 +70,6 @@ def test_a_users_mistake(store: Path, tmp_path: Path) -> None:
         run(store, "--gpu", "h100", "--dataset", "squad")
 
 
-@pytest.mark.parametrize(
-    "asked", [("--seeds", "3"), ("--eta", "0.4"), ("--policy", "grid"), ("--groups",)]
-)
-def test_what_variants_do_not_take_is_refused(store: Path, asked: tuple[str, ...]) -> None:
-    with pytest.raises(DataError, match="--variants: its settings are fixed but for --gpu"):
-        run(store, "--variants", *asked)
-
-
 def test_a_policy_of_ones_own_and_another_trace(store: Path) -> None:
     named = "traceana.simulate.recurring.policies:_default"
     told = json.loads(run(store, *ONE, "--policy", named, "--json"))

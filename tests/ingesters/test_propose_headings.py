@@ -37,7 +37,7 @@ def test_headings_with_units_and_other_words(tmp_path: Path) -> None:
         (8, "H100", "n2,n3"),
     ]
     units = dict(open_store(tmp_path / "s").columns("m", "jobs").select("column", "unit").rows())
-    assert (units["GPU type"], units["node"], units["gpus"]) == ("the source's", "text", "GPUs")
+    assert (units["GPU type"], units["gpus"]) == ("the source's", "GPUs")
     every = {"GPU type": "GPU type", "node": "Host(s)"}
     assert tomllib.loads(text)["trace"]["keep"] == every
     assert jobs["status"].to_list() == ["completed", "failed"]  # by the values of "st"

@@ -61,10 +61,7 @@ def _list_traces(store: Store, *, json: bool) -> None:
 
 
 def tables(*, store: Path | None = None, json: bool = False) -> None:
-    """List the tables of every trace, and in the store their rows and columns.
-
-    Of each column: its unit, and how many rows have a value.
-    """
+    """List the tables of every trace, and in the store their rows and columns with values."""
     from traceana.store import Store, open_store, store_path
 
     with readable_traces(Store(store_path()) if store is None else open_store(store)) as opened:
@@ -73,7 +70,6 @@ def tables(*, store: Path | None = None, json: bool = False) -> None:
 
 def _list_tables(opened: Store, *, json: bool) -> None:
     from traceana.catalog import load_catalog
-    from traceana.schema import STATUSES
 
     stored = {(row["trace"], row["table"]): row for row in opened.tables().iter_rows(named=True)}
     catalog = load_catalog()
@@ -100,15 +96,9 @@ def _list_tables(opened: Store, *, json: bool) -> None:
 
     numeric = {"trace / table": False, "rows": True, "rejected": True, "kB": True, "": False}
     print_cells(numeric.items(), map(cells, rows))
-    statuses = f"one of {', '.join(STATUSES)}"
     for (trace, table), described in columns.items():
         sys.stdout.write(f"\n{trace}/{table}\n")
-        of_column = {"column": False, "unit": False, "rows with a value": True}
-        lines = (
-            (name, unit.replace(statuses, "text"), f"{values:,}")
-            for name, unit, values in described.iter_rows()
-        )
-        print_cells(of_column.items(), lines)
+        print_cells((("column", False), ("unit", False)), described.iter_rows())
     out = terminal()
     if untried:
         out.print("not tried: read as the publisher describes it, not tried on its files")

@@ -23,7 +23,7 @@ from traceana.store.cache import Cache, code_digest, is_temporary, key_of, versi
 from traceana.store.ledger import Ledger, TableEntry, parse_ledger
 from traceana.store.manifest import MANIFEST, Manifest, parse_manifest
 from traceana.store.spark import scan_by_spark
-from traceana.store.writer import extend_crc32, stored_counts, stored_metadata
+from traceana.store.writer import extend_crc32, stored_metadata
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -161,16 +161,11 @@ class Store:
         return pl.DataFrame(rows, schema=_TABLES, orient="row")
 
     def columns(self, trace: str, table: str, /) -> pl.DataFrame:
-        """Return the columns of a stored table: [column, unit, values], the rows with a value."""
-        units = dict(describe_table(table).select("column", "unit").iter_rows())
-        units |= self.manifest(trace).tables[table].units
-        counts = stored_counts(self._file(trace, table))
-        kinds = self.scan(trace, table).collect_schema()
-        kept = {name: "the source's" for name, kind in kinds.items() if kind.is_numeric()}
-        units = kept | units
-        rows = [(name, units.get(name, "text"), values) for name, values in counts.items()]
-        schema = {"column": pl.String, "unit": pl.String, "values": pl.Int64}
-        return pl.DataFrame(rows, schema=schema, orient="row")
+        """Return the columns of a stored table that have values: [column, unit]."""
+        stored = self.manifest(trace).tables[table]
+        units = dict(describe_table(table).select("column", "unit").iter_rows()) | stored.units
+        rows = [(name, units.get(name, "the source's")) for name in stored.columns]
+        return pl.DataFrame(rows, schema={"column": pl.String, "unit": pl.String}, orient="row")
 
     def _repr_html_(self) -> str:
         return f"<p>Store {escape(str(self.path))}</p>{self.tables()._repr_html_()}"
@@ -504,16 +499,7 @@ class Trace:
         return self.summary()
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><td>{entry.table}</td><td>{entry.rows_read:,}</td><td>{entry.rows_kept:,}</td>"
-            f"<td>{entry.rows_rejected:,}</td></tr>"
-            for entry in self.ledger.entries
-        )
-        return (
-            f"<p><strong>{escape(self.title)}</strong></p><table><thead><tr><th>table</th>"
-            f"<th>rows read</th><th>kept</th><th>rejected</th></tr></thead><tbody>{rows}</tbody>"
-            "</table>"
-        )
+        return f"<p><strong>{escape(self.title)}</strong></p>{self.ledger._repr_html_()}"
 
     def _digest(self, key: Key) -> str:
         traces = (self, *(part for part in key if isinstance(part, Trace)))

@@ -214,25 +214,6 @@ def stored_columns(path: Path) -> tuple[str, ...]:
     return tuple(json.loads(pq.read_metadata(path).metadata[b"traceana.columns"]))
 
 
-def stored_counts(path: Path) -> dict[str, int]:
-    """Return the number of values of each column of a Parquet file; none of a damaged one."""
-    try:
-        stored = pq.read_metadata(path)
-    except (OSError, pa.ArrowInvalid):
-        return {}
-    counts = dict.fromkeys(stored.schema.names, stored.num_rows)
-    unknown = []
-    for column, name in enumerate(stored.schema.names):
-        groups = range(stored.num_row_groups)
-        statistics = [stored.row_group(group).column(column).statistics for group in groups]
-        if all(statistic and statistic.has_null_count for statistic in statistics):
-            counts[name] -= sum(statistic.null_count for statistic in statistics)
-        else:  # texts have none
-            unknown.append(name)
-    rows = pl.scan_parquet(path).select(pl.col(unknown).count())
-    return counts | rows.collect().row(0, named=True) if unknown else counts
-
-
 def stored_range(path: Path, columns: Collection[str]) -> list[float]:
     """Return the smallest and largest values of some numeric columns, from their statistics."""
     stored = pq.read_metadata(path)

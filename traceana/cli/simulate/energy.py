@@ -98,7 +98,6 @@ def recurring(
     policy: str = "zeus",
     seeds: int | None = None,
     groups: bool = False,
-    variants: bool = False,
     store: Path | None = None,
     json: bool = False,
     out: Path | None = None,
@@ -117,16 +116,12 @@ def recurring(
     groups = groups or not chosen.has("training_runs")
     if groups and (dataset is not None or seeds is not None):
         raise DataError("--dataset, --seeds: groups have their own jobs; leave them out")
-    if variants and (groups or (dataset, seeds, eta, policy) != (None, None, 0.5, "zeus")):
-        raise DataError("--variants: its settings are fixed but for --gpu; leave the others out")
     policies = [*options.load_objects(policy, "--policy").values()]
     if len(policies) > 1 and not groups:
         raise DataError("--policy: pass one policy, or --groups")
     settings: dict[str, Any] = {"eta": eta, "policy": policies[0]}
     if groups:
         printed = _groups(chosen, gpu, eta, policies)
-    elif variants:
-        printed = _variants(chosen, gpu)
     elif gpu is not None and dataset is not None and seeds is None:
         printed = _one_job(chosen, settings | {"gpu": gpu, "dataset": dataset})
     else:
@@ -211,14 +206,3 @@ def _groups(trace: Trace, gpu: str | None, eta: float, policies: list[Any]) -> _
     shown = Shown(name="by_dataset", frame=pl.concat(totals), table=GroupsByDataset)
     title = f"{trace.id}: groups of recurring jobs on {gpu}, eta {eta:g}"
     return title, about, (shown,), Shown(name="runs", frame=pl.concat(runs), table=GroupRuns)
-
-
-def _variants(trace: Trace, gpu: str | None) -> _Printed:
-    from traceana.questions.energy.savings import shown_gpu
-    from traceana.questions.recurring.analyze import policy_variants
-    from traceana.simulate.recurring.tables import PolicyVariants
-
-    gpu = gpu or shown_gpu(trace)
-    about = {"gpu": gpu, "synthetic": trace.synthetic}
-    shown = Shown(name="results", frame=trace.once(policy_variants, gpu), table=PolicyVariants)
-    return f"{trace.id}, {gpu}: variants of the policy zeus", about, (shown,), shown
