@@ -10,9 +10,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from tests.store.test_frames import COMPARISONS, QUESTIONS, ROWS
+from tests.store.test_frames import COMPARISONS, QUESTIONS
 from traceana import (
-    allocation_rate,
     compare_distributions,
     compare_plans,
     deadline_rules,
@@ -25,7 +24,6 @@ from traceana import (
     eta_sweep,
     failure_correlations,
     gpu_capacity_check,
-    gpu_demand,
     gpu_hours_by,
     gpu_sharing,
     idle_gpu_hours,
@@ -74,7 +72,6 @@ ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "gpu_sharing": lambda rows: gpu_sharing(rows, device="cluster"),
     "idle_gpu_hours": lambda rows: idle_gpu_hours(used(rows), by="cluster"),
     "utilization": lambda rows: utilization(used(rows), by="cluster"),
-    "allocation_rate": lambda rows: allocation_rate(gpu_demand(ROWS), rows),
     "straggler_attributes": lambda rows: (
         straggler_attributes(rows, attributes="worker_id", worker="row", resamples=99).attributes
     ),
