@@ -17,7 +17,6 @@ from .questions.batching.figures import plot_batching_iterations as plot_batchin
 from .questions.batching.figures import plot_batching_replay as plot_batching_replay
 from .questions.correlations.figures import plot_correlations as plot_correlations
 from .questions.deadlines.figures import plot_deadline_tightness as plot_deadline_tightness
-from .questions.deadlines.figures import plot_missed_deadlines as plot_missed_deadlines
 from .questions.deadlines.figures import plot_throughput as plot_throughput
 from .questions.energy.figures import plot_batch_sweep as plot_batch_sweep
 from .questions.energy.figures import plot_energy_savings as plot_energy_savings

@@ -74,9 +74,9 @@ def test_three_bars_a_data_set_are_the_ratios() -> None:
 
 def test_savings_of_two_gpus_or_objectives_are_refused() -> None:
     two = pl.concat([SAVINGS, SAVINGS.with_columns(objective=pl.lit("cost"))])
-    with pytest.raises(DataError, match="these are rows of 2 pairs"):
+    with pytest.raises(DataError, match="energy_savings of one GPU and objective"):
         plot_energy_savings(two)
-    with pytest.raises(DataError, match="these are rows of 0 pairs"):
+    with pytest.raises(DataError, match="there is no row"):
         plot_energy_savings(SAVINGS.clear())
 
 
@@ -114,7 +114,7 @@ def test_points_of_the_front_are_named_where_there_is_room() -> None:
 
 
 def test_no_configuration_is_refused() -> None:
-    with pytest.raises(DataError, match="no configuration is feasible"):
+    with pytest.raises(DataError, match="there is no row"):
         plot_energy_front(ENERGY.clear())
 
 
@@ -129,7 +129,7 @@ def test_the_map_has_a_cell_for_each_configuration_and_a_star_at_the_least() -> 
     assert points(ax, "least").tolist() == [[2, 0]]
     hours = plot_energy_map(energy, measure="time")
     assert points(hours, "least").tolist() == [[0, 0]]
-    with pytest.raises(DataError, match="measure must be one of"):
+    with pytest.raises(DataError, match="known options"):
         plot_energy_map(energy, measure="eta")
 
 
@@ -142,5 +142,5 @@ def test_a_line_for_each_batch_size_over_the_power_limits() -> None:
     assert legend is not None
     names = [text.get_text() for text in legend.get_texts()]
     assert names == ["batch size 32 (least)", "batch size 64 (largest)"]
-    with pytest.raises(DataError, match="no configuration is feasible"):
+    with pytest.raises(DataError, match="there is no row"):
         plot_power_sweep(energy.clear())

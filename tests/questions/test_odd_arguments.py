@@ -146,7 +146,6 @@ OPTIONS: dict[str, Callable[[Any], object]] = {
     "controllers": lambda x: simulate.replay_batching(SAMPLES, controllers=x),
     "criterion": lambda x: analysis.fit_distributions(VALUES, criterion=x),
     "device": lambda x: analysis.gpu_sharing(JOBS, device=x),
-    "draws": lambda x: analysis.deadline_rules(PLANS, JOBS, draws=x),
     "families": lambda x: analysis.fit_distributions(VALUES, families=x),
     "gain": simulate.implied_throughput_ratio,
     "k": lambda x: analysis.tail_index(VALUES, k=x),
@@ -155,7 +154,6 @@ OPTIONS: dict[str, Callable[[Any], object]] = {
         [(0.0, 1.0)] * 2, controller="uniform", max_batch=x
     ),
     "min_recurrences": lambda x: analysis.recurring_groups(JOBS, by="node", min_recurrences=x),
-    "overhead_fraction": lambda x: simulate.compare_clusters(overhead_fraction=x),
     "overheads_s": lambda x: simulate.sweep_batching({"c": [1]}, overheads_s=x),
     "policies": lambda x: simulate.simulate_deadlines(JOBS, policies=x),
     "resamples": lambda x: analysis.compare_distributions(JOBS, "gpus", "node", resamples=x),

@@ -60,31 +60,23 @@ class Claim:
     ----------
     id, paper
         Its id, and that of its paper in :data:`traceana.claims.PAPERS`.
-    statement, published
-        The statement and the value that is compared, as printed.
-    needs
-        Tables, as ``trace/table``, that it is measured in. If one is not in the store, has no row,
-        is synthetic or lacks a published file, the claim is untested and `measure` is not called.
-    measure
-        Takes the session and the claim; returns a :class:`Judgement`, or a number to compare with
-        the published one.
+    statement, published, values
+        The statement, the value that is compared, as printed, and further printed values.
+    needs, every_file
+        Tables, as ``trace/table``, that it is measured in, and whether with all published files. If
+        one is not in the store, has no row, is synthetic or lacks a file, the claim is untested.
+    measure, function
+        Takes the store and the claim; returns a :class:`Judgement`, or a number to compare with the
+        published one; the public functions behind it.
     note
         The reason for the verdict, if the judgement has none.
-    reference
-        Where it was published.
-    section
-        Section, table or figure of the paper, or README.
+    reference, section
+        Where it was published: the source, and its section, table or figure, or README.
     kind
         One of :data:`traceana.claims.claim.KINDS`.
     tolerance
         What is compared and how closely, beginning with ``ours:`` or ``authors:``, who chose it.
         None: the published digits.
-    function
-        The public functions that measure it.
-    every_file
-        Whether all published files of a table are needed.
-    values
-        Further printed values.
     numbers
         How many published numbers it compares; of a single statement 1.
     series

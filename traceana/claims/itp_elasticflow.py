@@ -36,10 +36,7 @@ def itp_gpu_hours(store: Store, _claim: Claim) -> float:
 
 
 def generated(trace: Trace) -> pl.DataFrame:
-    """Return the number of plans; refuse rows that break the rules of all published ones.
-
-    In a table whose columns are shuffled, simulated fractions may equal the printed ones by chance.
-    """
+    """Return the number of plans; refuse rows, as shuffled ones, that break the rules of all."""
     plans = _with_jobs(trace).join(
         trace.once(rates_of_all).lazy(), on=("model", "batch_size", "gpus")
     )

@@ -131,6 +131,11 @@ def figure(
                     f"{name} has no figsize: pass ax= of a figure of that size, or call "
                     "get_figure().set_size_inches(...) of the axes that it returns"
                 )
+            if (
+                isinstance(args[0] if args else None, pl.DataFrame)
+                and cast("Any", args[0]).is_empty()
+            ):
+                raise DataError(f"{plot.__name__} has nothing to draw: there is no row")
             with use_style(), follow_axes(cast("Axes | None", options.get("ax"))):
                 try:
                     ax = plot(*args, **options)

@@ -58,12 +58,9 @@ def read_columns(
     *,
     roles: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
-    """Return the columns of a frame of any engine as these types.
+    """Return the columns of a frame of any engine as these types: times in seconds, NaN as null.
 
-    Datetimes become Unix seconds, durations seconds, and NaN null in columns of numbers; categories
-    and numbers become text in columns of text. `roles` has columns by the parameter that sets them.
-    Raises a DataError if a column is missing, holds something else, or has an infinite number; the
-    message names the table.
+    `roles` has columns by the parameter that sets them; the message of an error names the table.
     """
     numbers = [name for name, kind in kinds.items() if kind.is_numeric()]
     table = read_clean(frame, list(kinds), what, numbers=numbers, roles=roles)

@@ -28,10 +28,7 @@ SMALLEST_P: Final = float(np.finfo(float).tiny)
 def correlation(
     x: ArrayLike, y: ArrayLike, /, *, method: str, weights: ArrayLike | None = None
 ) -> float:
-    """Correlation of pairs: Pearson's r, Spearman's rho (r of mean ranks), Kendall's tau-b.
-
-    NaN for fewer than two pairs, or if all x or all y are equal.
-    """
+    """Pearson's r, Spearman's rho (of mean ranks), Kendall's tau-b; NaN if all x or y are equal."""
     a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(a) < 2 or a.min() == a.max() or b.min() == b.max():
         return float("nan")
@@ -68,10 +65,9 @@ def dot(a: Floats, b: Floats, /) -> float:
 
 
 def correlation_pvalue(r: float, n: float, /, *, method: str) -> float:
-    """Two-sided p-value of no correlation, from the coefficient and the number of pairs.
+    """Two-sided p-value of no correlation: t(n - 2) of r sqrt((n - 2) / (1 - r^2)).
 
-    t(n - 2) of r sqrt((n - 2) / (1 - r^2)); Kendall: normal with variance 2 (2n + 5) / (9n (n -
-    1)). At least :data:`SMALLEST_P`; NaN if n is not above 2.
+    Kendall: normal with variance 2 (2n + 5) / (9n (n - 1)). NaN if n is not above 2.
     """
     if n <= 2:
         return float("nan")
@@ -117,9 +113,7 @@ def fisher_interval(
 ) -> tuple[float, float]:
     """Interval of a correlation by Fisher's transformation: tanh(arctanh(r) -+ q se).
 
-    se^2 is 1 / (n - 3) for Pearson, (1 + r^2 / 2) / (n - 3) for Spearman (Bonett and Wright,
-    Psychometrika 65, 2000), 0.437 / (n - 4) for Kendall (Fieller, Hartley and Pearson, Biometrika
-    44, 1957), at least `error`^2. NaN if n is not above 3 (Kendall: 4).
+    se^2 is that of :func:`fisher_variance` or `error`^2, the larger. NaN if n is not above 3 (4).
     """
     check_confidence(confidence)
     quantile = ndtri((1 + confidence) / 2)
@@ -132,7 +126,11 @@ def fisher_interval(
 
 
 def fisher_variance(r: float, n: float, method: str, /) -> float:
-    """Variance of arctanh(r) for n independent pairs, as in :func:`fisher_interval`."""
+    """Variance of arctanh(r) for n independent pairs.
+
+    Bonett and Wright (Psychometrika 65, 2000) for Spearman; Kendall: Fieller, Hartley and Pearson
+    (Biometrika 44, 1957).
+    """
     if method == "kendall":
         return 0.437 / (n - 4)
     return (1 + r**2 / 2 if method == "spearman" else 1) / (n - 3)
@@ -151,10 +149,7 @@ def _centered(values: Floats, weights: Floats) -> Floats:
 
 
 def carrying_rows(x: Floats, y: Floats, r: float, /) -> tuple[int, float] | None:
-    """Return the fewest rows without which r halves or changes sign, and r without them, or None.
-
-    Up to 5 % of the rows and 1,000, by their contribution to the covariance.
-    """
+    """Return the fewest rows without which r halves or turns, and r then, or None."""
     a, b = x - x.mean(), y - y.mean()
     n, part = len(a), np.sign(r) * a * b
     most = min(max(n // 20, 1), 1000, n - 3)
@@ -190,8 +185,7 @@ def jackknife_errors(
 ) -> dict[str, float]:
     """Standard errors of correlations on Fisher's scale by the cluster jackknife; NaN if undefined.
 
-    sqrt((m - 1) / m sum of (z_g - mean z)^2) with z_g the arctanh without cell g of m (Miller,
-    Biometrika 61, 1974; Kott, Journal of Official Statistics 17, 2001).
+    sqrt((m - 1) / m sum of (z_g - mean z)^2), z_g without cell g (Miller, Biometrika 61, 1974).
     """
     errors: dict[str, list[float]] = {}
     for method in methods:
@@ -215,9 +209,7 @@ def jackknife_errors(
 def influence_error(x: Floats, y: Floats, clusters: Integers, method: str, /) -> float:
     """Standard error of Pearson's or Spearman's r on Fisher's scale, for many clusters.
 
-    The infinitesimal jackknife (Efron, 1982, chapter 6): sqrt(m / (m - 1) sum of U_g^2) / (1 -
-    r^2), U_g the summed influence of cluster g over n. NaN for a constant. For Spearman's r, x and
-    y are mean ranks.
+    The infinitesimal jackknife (Efron, 1982, chapter 6). For Spearman's r, x and y are mean ranks.
     """
     n = len(x)
     if method == "pearson":

@@ -33,8 +33,7 @@ def mean_interval(
 def ratio_interval(sums: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
     """Return the interval of ratios r = sum(y) / sum(x) over independent units, by linearization.
 
-    Error sqrt(n / (n - 1) sum((y - r x)^2)) / sum(x) (Cochran, Sampling Techniques, 1977, 6.4), t
-    with sum(x)^2 / sum(x^2) - 1 degrees of freedom. NaN for fewer than two units.
+    Cochran, Sampling Techniques, 1977, 6.4; t with sum(x)^2 / sum(x^2) - 1 degrees of freedom.
     """
     tail = _upper_tail(confidence)
     every = np.asarray(sums, dtype=float)
@@ -63,19 +62,13 @@ def clustered_mean_interval(
 def clustered_wilson_interval(
     rate: ArrayLike, effective_n: ArrayLike, clusters: ArrayLike, /, *, confidence: float = 0.95
 ) -> Bounds:
-    """Return Wilson's interval of rates of rows in clusters, with t(clusters - 1).
-
-    After Korn and Graubard, Survey Methodology 24, 1998.
-    """
+    """Return Wilson's interval in clusters (Korn and Graubard, Survey Methodology 24, 1998)."""
     p, n = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (rate, effective_n))
     return _score_interval(p * n, n, _t_quantiles(clusters, confidence))
 
 
 def wilson_interval(successes: ArrayLike, n: ArrayLike, /, *, confidence: float = 0.95) -> Bounds:
-    """Return Wilson's score interval of rates (JASA 22, 1927); NaN without a trial.
-
-    As statsmodels without its import time.
-    """
+    """Return Wilson's score interval of rates (JASA 22, 1927); NaN without a trial."""
     z = ndtri(_upper_tail(confidence))
     k, trials = (np.atleast_1d(np.asarray(part, dtype=float)) for part in (successes, n))
     if not np.all((k >= 0) & (k <= trials)):
@@ -117,10 +110,9 @@ _SCALES: Final = (
 def two_way_interval(ends: ArrayLike, /) -> Bounds:
     """Return intervals over two crossed units, such as users and days, from one-way intervals.
 
-    `ends` are those over either unit and over their combinations (3 x 2 x n). Squared widths of the
-    first two are added, those of the third subtracted (Cameron, Gelbach and Miller, JBES 29, 2011):
-    the wider of the first two is widened about its middle, on the scale of the logit, artanh or
-    logarithm where all ends lie within 0 to 1, within -1 to 1, or above 0.
+    `ends` are those over either unit and over their combinations (3 x 2 x n). Squared widths are
+    added and subtracted (Cameron, Gelbach and Miller, JBES 29, 2011), on the scale of the logit,
+    artanh or logarithm where all ends lie within 0 to 1, within -1 to 1, or above 0.
     """
     every = np.asarray(ends, dtype=float)
     least, most, scale, back = next(
@@ -146,8 +138,8 @@ def two_way_interval(ends: ArrayLike, /) -> Bounds:
 def two_way_pvalue(pvalues: ArrayLike, /) -> Floats:
     """Return p over two crossed units, from p over either and over their combinations (3 x n).
 
-    As squared widths, 1 / z^2 of the normal quantiles z of p are added and subtracted: exact for
-    the ratio of an estimate to its error, an approximation for tests of several parameters.
+    1 / z^2 of p's normal quantiles z are added and subtracted: exact for an estimate over its
+    error.
     """
     p = np.asarray(pvalues, dtype=float)
     with np.errstate(all="ignore"):
@@ -230,11 +222,7 @@ def rate_interval(
     dispersion: ArrayLike = 1.0,
     confidence: float = 0.95,
 ) -> tuple[Floats, Floats]:
-    """Return Garwood's exact interval of rates of events, scaled for overdispersion.
-
-    Ends d / 2 times the chi-squared quantiles with 2 n / d and 2 n / d + 2 degrees of freedom
-    (Garwood, Biometrika 28, 1936; McCullagh and Nelder, 1989, section 6.2).
-    """
+    """Return Garwood's exact interval of rates (Biometrika 28, 1936), scaled for overdispersion."""
     check_confidence(confidence)
     n, size, d = (np.asarray(part, dtype=float) for part in (events, exposure, dispersion))
     tail = (1 - confidence) / 2
@@ -253,10 +241,7 @@ def dispersion_index(counts: ArrayLike, /) -> float:
 
 
 def dispersion_pvalue(counts: ArrayLike, /, *, resamples: int, rng: np.random.Generator) -> float:
-    """Return the one-sided p of a dispersion index against the Poisson distribution.
-
-    Multinomial samples (Fisher, Thornton and MacKenzie, 1922); chi-squared from a mean of 5 on.
-    """
+    """Return the one-sided p of a dispersion index against the Poisson distribution."""
     x = np.asarray(counts, dtype=np.int64)
     if np.isnan(dispersion_index(x)):
         return float("nan")
@@ -269,10 +254,7 @@ def dispersion_pvalue(counts: ArrayLike, /, *, resamples: int, rng: np.random.Ge
 
 
 def fit_negative_binomial(counts: ArrayLike, /) -> tuple[float, float]:
-    """Fit a negative binomial distribution (variance m + a m^2) by maximum likelihood.
-
-    Returns (a, p), p of the likelihood-ratio test of a = 0 (Self and Liang, JASA 82, 1987).
-    """
+    """Return (a, p) of variance m + a m^2 by maximum likelihood; p tests a = 0."""
     x = np.asarray(counts, dtype=np.int64)
     if np.isnan(dispersion_index(x)):
         return float("nan"), float("nan")

@@ -55,9 +55,8 @@ def fit_logistic(
 ) -> LogisticFit:
     """Fit a logistic regression by maximum likelihood (statsmodels), with robust standard errors.
 
-    Independent rows: HC1. Clusters: the jackknife CV3 (MacKinnon, Nielsen and Webb, Journal of
-    Applied Econometrics 38, 2023); NaN for a coefficient of a single cluster. t with clusters - 1,
-    or rows - columns. DataError without finite coefficients.
+    Independent rows: HC1. Clusters: the jackknife CV3 (MacKinnon, Nielsen and Webb, J. Applied
+    Econometrics 38, 2023); NaN for a coefficient of a single cluster.
     """
     rows, columns = design.shape
     if rows <= columns:
@@ -71,10 +70,7 @@ def fit_logistic(
 
 
 def joint_test(fit: LogisticFit, columns: Sequence[int], error_df: float, /) -> JointTest:
-    """Test that the coefficients of some columns are 0, by Wald's statistic W = b' V^-1 b.
-
-    W (m - q + 1) / (m q) has F(q, m - q + 1) (Hotelling); NaN if V is singular or m below q.
-    """
+    """Test that coefficients are 0 by Hotelling's F of Wald's b' V^-1 b; NaN if V is singular."""
     at = list(columns)
     b, v, q = fit.coefficient[at], fit.covariance[np.ix_(at, at)], len(at)
     if not np.isfinite(v).all() or np.linalg.matrix_rank(v) < q or error_df < q:
@@ -203,10 +199,9 @@ _FAR: Final = 50.0  # log odds at which the search for an end of an interval sto
 
 
 def fit_firth(design: Floats, failed: Floats, /, *, confidence: float) -> LogisticFit:
-    """Fit a logistic regression by the likelihood times the root of its information.
+    """Fit by Firth's penalized likelihood (Biometrika 80, 1993), with profile intervals and p.
 
-    Firth (Biometrika 80, 1993); intervals and p from the profile of the penalized likelihood
-    (Heinze and Schemper, Statistics in Medicine 21, 2002).
+    Heinze and Schemper, Statistics in Medicine 21, 2002.
     """
     free = np.ones(design.shape[1], dtype=bool)
     beta, best = _climb(design, failed, np.zeros(design.shape[1]), free)
@@ -303,8 +298,7 @@ def odds_ratio(table: Floats, /, *, confidence: float) -> tuple[float, float, fl
 def pooled_odds(tables: Floats, /, *, confidence: float) -> PooledOdds:
     """Return the Mantel-Haenszel odds ratio of [stratum, group, (failures, successes)].
 
-    Variance of Robins, Breslow and Greenland (1986), Cochran-Mantel-Haenszel test without
-    continuity correction, Breslow and Day's test with Tarone's correction (Biometrika 72, 1985).
+    Variance of Robins, Breslow and Greenland (1986); Breslow and Day's test as Tarone's (1985).
     """
     from statsmodels.stats.contingency_tables import StratifiedTable  # noqa: PLC0415
 
@@ -345,8 +339,7 @@ class ClusteredOdds(NamedTuple):
 def clustered_odds(tables: Floats, /, *, confidence: float) -> ClusteredOdds:
     """Return intervals of the crude and the pooled odds ratio for rows in clusters.
 
-    Jackknife of the logarithms of both (Efron, 1982, section 3): (G - 1) / G sum of (l_c - l)^2
-    over G cells, t(k - 1) with the smaller effective number k (Kish); NaN below 2.
+    Jackknife of the logarithms (Efron, 1982), t(k - 1) with Kish's k effective clusters.
     """
     present = tables[tables.sum(axis=(1, 2, 3)) > 0]
     total, sizes = present.sum(axis=0), present.sum(axis=(1, 3))

@@ -18,11 +18,7 @@ ADJUSTMENTS: Final = ("none", "bonferroni", "holm", "fdr_bh", "fdr_by")
 
 
 def adjust_pvalues(pvalues: ArrayLike, /, *, method: str = "fdr_bh") -> Floats:
-    """Adjust the p-values of a family of tests; NaN stays.
-
-    `bonferroni` and `holm` control the family-wise error rate, `fdr_bh` and `fdr_by`
-    (:func:`scipy.stats.false_discovery_control`) the false discovery rate.
-    """
+    """Adjust the p-values of a family of tests for its error or false discovery rate; NaN stays."""
     check_choice("adjust", method, ADJUSTMENTS)
     values = np.asarray(pvalues, dtype=float)
     tested = ~np.isnan(values)
@@ -69,8 +65,7 @@ def conclude(
 ) -> str:
     """Return what an effect size, its interval and an adjusted p-value allow to conclude.
 
-    Returns "negligible" if the whole interval is below a small effect, or the effect is; else
-    "inconclusive" unless p is below `alpha`; else "small", "medium" or "large".
+    "negligible" if the interval or the effect is; else "inconclusive", or the size of the effect.
     """
     if effect is None or math.isnan(effect):
         return INCONCLUSIVE

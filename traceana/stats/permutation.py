@@ -30,9 +30,8 @@ _CANONICAL: Final = 100_000  # rows up to which p does not depend on their order
 def row_pvalue(x: Floats, y: Floats, /, *, rng: np.random.Generator) -> float:
     """Two-sided permutation p-value of Pearson's r over rows (of Spearman's, of mean ranks).
 
-    Twice the smaller tail. Up to :data:`EXACT` rows all permutations, else 9,999: x and y in random
-    order, y shifted cyclically by every distance. Beyond 10,000 rows as in
-    :func:`group_mean_pvalues`, or blocks are shifted.
+    All permutations of up to 9 rows; else 9,999: x and y in random order, y shifted cyclically.
+    Beyond 10,000 rows as in :func:`group_mean_pvalues`, or blocks are shifted.
     """
     n = len(x)
     a, b = ((part - part.mean()) / np.abs(part - part.mean()).max() for part in (x, y))
@@ -62,11 +61,10 @@ def group_mean_pvalues(
 ) -> dict[tuple[str, str], float]:
     """Two-sided permutation p-values of correlations of x with the mean y at each x.
 
-    Twice the smaller tail of permutations of y over the rows: all of few rows or equal groups, else
-    10,000. Beyond 10,000 rows Pearson's p is of a Pearson type III distribution with the exact
-    moments (Mielke and Berry, Permutation Methods, 2007, section 2.3) unless skewness or excess
-    kurtosis is above 1; rank coefficients of 30 or more effective groups have Student's t from 200
-    permutations; others 1,000. Returns p by (level, method); empty for more than 20,000 groups.
+    All permutations of few rows or equal groups, else 10,000. Beyond 10,000 rows Pearson's p is of
+    a type III distribution with the exact moments (Mielke and Berry, Permutation Methods, 2007,
+    2.3) unless skewed; rank coefficients of 30 groups or more have Student's t from 200
+    permutations, others 1,000. Returns p by (level, method); empty for more than 20,000 groups.
     """
     if len(x) <= _CANONICAL:
         order = np.lexsort((y, x))
@@ -237,9 +235,7 @@ def permuted_superiority(
 ) -> tuple[float, float]:
     """Return the permutation p-value of the probability of superiority, and the critical value.
 
-    Neubert and Brunner (Computational Statistics & Data Analysis 51, 2007) with Brunner and
-    Munzel's statistic, or that of the logit below 6 rows. Exact up to 20,000 permutations, else
-    9,999.
+    Neubert and Brunner (CSDA 51, 2007), or the logit below 6 rows; exact up to 20,000, else 9,999.
     """
     order = np.argsort(values, kind="stable")
     ordered, observed = values[order], np.flatnonzero(in_smaller[order])
@@ -403,10 +399,9 @@ _MOST_TIMES: Final = 500
 def ks_interval(
     x: Floats, y: Floats, /, *, confidence: float, resamples: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Return a bootstrap interval of the Kolmogorov-Smirnov distance of two distributions.
+    """Return a bootstrap interval of the Kolmogorov-Smirnov distance, at least Kolmogorov's.
 
-    Distance -+ the quantile of the largest change of the difference in resamples (Bickel and
-    Freedman, Annals of Statistics 9, 1981), at least Kolmogorov's.
+    Bickel and Freedman, Annals of Statistics 9, 1981.
     """
     both = np.concatenate([x, y])
     order = np.argsort(both, kind="stable")
@@ -444,9 +439,7 @@ def clustered_ks(
 ) -> tuple[float, float, float]:
     """Return p and interval of the Kolmogorov-Smirnov distance of two samples in clusters.
 
-    The wild bootstrap of whole clusters around the common distribution function (p) or each
-    sample's own (interval, from 0 where the test does not reject). NaN with too few effective
-    clusters.
+    Wild bootstrap of clusters around the common function (p) or each sample's own (interval).
     """
     if too_few_clusters(effective_clusters(np.ones(len(cluster)), cluster)):
         return np.nan, np.nan, np.nan

@@ -28,12 +28,10 @@ def woodruff_interval(
     serial: bool = False,
     confidence: float = 0.95,
 ) -> tuple[float, float]:
-    """Return Woodruff's interval of a quantile (JASA 47, 1952, 635-646).
+    """Return Woodruff's interval of a quantile (JASA 47, 1952, 635-646); NaN outside the data.
 
-    The sample quantiles at quantile -+ t s, s the error of the fraction of values up to it:
-    binomial; in clusters the larger of this and the linearized one, t(k - 1) with Kish's effective
-    clusters k; of a series, k is its effective sample size. NaN where a limit lies outside the
-    data, or k is too small.
+    The sample quantiles at quantile -+ t s: s is binomial, or linearized over clusters if larger,
+    with Kish's effective clusters; of a series, with its effective sample size.
     """
     check_confidence(confidence)
     ordered = np.sort(x := np.asarray(values, dtype=float))

@@ -46,8 +46,7 @@ def between_groups(
 
     Q = sum of n_g (mean_g - mean)^2 / s^2 is c times chi-squared with f degrees of freedom, c =
     tr(M^2) / tr(M), f = tr(M)^2 / tr(M^2), M the covariance of the roots of its terms (Brunner,
-    Dette and Munk, JASA 92, 1997); independent rows: 1 and groups - 1. The interval of Q / (N - 1)
-    has the noncentralities for which Q is not extreme, and 0 where the test does not reject.
+    Dette and Munk, JASA 92, 1997). The interval of Q / (N - 1) is that of the noncentrality.
     """
     check_confidence(confidence)
     count, sums = np.asarray(n, dtype=float), np.asarray(total, dtype=float)
@@ -83,8 +82,7 @@ def cluster_covariance(
 ) -> Floats:
     """Return the covariance of groups' means minus the overall mean, for independent clusters.
 
-    Around `center`: that of the null hypothesis. Else the jackknife CV3 (MacKinnon, Nielsen and
-    Webb, 2023); a group of one cluster deviates from the overall mean.
+    Around `center` (the null hypothesis), else the jackknife CV3 (MacKinnon, Nielsen, Webb, 2023).
     """
     clusters, groups = int(cluster.max()) + 1, int(group.max()) + 1
     rows, sums = np.bincount(group, weights=n), np.bincount(group, weights=total)
@@ -173,10 +171,10 @@ def rank_anova(
 ) -> tuple[GroupDifference, Floats]:
     """Test whether groups have the same mean rank; return the test and the mean ranks.
 
-    The ANOVA-type statistic of Brunner, Dette and Munk (JASA 92, 1997) with the covariance from the
-    placements (JRSS B 79, 2017) and an F distribution; below 6 rows p is at least that of
-    permutations. `equal_spreads`: as :func:`scipy.stats.kruskal`. The effect is epsilon squared, H
-    / (N - 1). NaN with too few effective clusters.
+    Brunner, Dette and Munk (JASA 92, 1997) with the covariance of placements (JRSS B 79, 2017);
+    below 6 rows p is at least that of permutations. `equal_spreads`: as
+    :func:`scipy.stats.kruskal`. The effect is epsilon squared, H / (N - 1). NaN with too few
+    effective clusters.
     """
     n = np.bincount(group).astype(float)
     rank = placed @ n + 0.5
@@ -210,10 +208,7 @@ def rank_anova(
 def _rank_covariance(
     group: Integers, placed: Floats, cluster: Integers | None, rank: Floats
 ) -> tuple[Floats, float]:
-    """Return the covariance of the groups' mean ranks, and the degrees of freedom of its trace.
-
-    A value adds its own rank, and one to the rank of each larger value.
-    """
+    """Return the covariance of mean ranks, and the degrees of freedom of its trace."""
     above = 1 - placed
     n = np.bincount(group)
     means = np.stack([above[group == g].mean(axis=0) for g in range(len(n))])
@@ -259,12 +254,10 @@ def superiority(
 ) -> Superiority:
     """Compare two groups by the probability of superiority, with its test and interval.
 
-    Brunner and Munzel's test (Biometrical Journal 42, 2000); below 15 rows
-    :func:`permuted_superiority`. The interval is on the scale of the logit; its bound towards 1/2
-    is the estimate minus quantile times error where the test rejects 1/2. Below 6 rows, or without
-    overlap, it is :func:`score_interval`, extended to 1/2 where the test does not reject. Clusters:
-    Obuchowski's variance (Biometrics 53, 1997) with t of the smaller effective number of clusters
-    minus 1. `mann_whitney`: p as :func:`scipy.stats.mannwhitneyu`.
+    Brunner and Munzel's test (Biometrical Journal 42, 2000), below 15 rows permuted; the interval
+    on the scale of the logit, with the estimate minus quantile times error where the test rejects.
+    Below 6 rows, or without overlap, :func:`score_interval`. Clusters: Obuchowski (Biometrics 53,
+    1997). `mann_whitney`: p as :func:`scipy.stats.mannwhitneyu`.
     """
     a, b = group == first, group == second
     both = a | b
@@ -329,11 +322,7 @@ def _chance_interval(
 
 
 def score_interval(chance: float, n: Floats, confidence: float, /) -> tuple[float, float]:
-    """Return Newcombe's score interval of the probability of superiority.
-
-    Statistics in Medicine 25, 2006, method 5: the t with |chance - t| <= z sqrt(V(t)), V(t) = t (1
-    - t) (1 + k ((1 - t) / (2 - t) + t / (1 + t))) / (m n) and k = (m + n) / 2 - 1.
-    """
+    """Return Newcombe's score interval of superiority (Statistics in Medicine 25, 2006, 5)."""
     z, k = float(ndtri((1 + confidence) / 2)), float(n.sum()) / 2 - 1
 
     def outside(t: float) -> float:

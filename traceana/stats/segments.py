@@ -49,13 +49,11 @@ def deviating_segment(
 ) -> Segment:
     """Return the segment whose mean differs most from the rest, and its p-value.
 
-    The statistic is (sum of w (x - m) in the segment)^2 / (W_in W_out / W) over the sum of squares;
-    a segment at either end is a change of level. The null hypothesis is an AR(1) process of
-    resampled innovations (sieve bootstrap; Buehlmann, Bernoulli 3, 1997) of the variance 1 / w,
-    whose autocorrelation is drawn uniformly from 0 to 0.99: p is that of the tenth of the
-    `resamples` whose own one is closest to the observed one (Beaumont, Zhang and Balding, Genetics
-    162, 2002). Of 100 AR(1) series of 90 values at 0, 0.3, 0.6, 0.8 and 0.9 without a change, 0, 0,
-    0, 0 and 1 have p below 0.01.
+    The statistic is the fraction of squares between segment and rest; a segment at either end is a
+    change of level. The null hypothesis is an AR(1) process of resampled innovations (sieve
+    bootstrap; Buehlmann, Bernoulli 3, 1997), its autocorrelation uniform from 0 to 0.99: p is that
+    of the tenth of the `resamples` closest to the observed one (Beaumont, Zhang and Balding,
+    Genetics 162, 2002).
     """
     check_count("resamples", resamples, most=1_000_000)
     x, w = (np.asarray(vector, dtype=np.float64) for vector in (values, weights))
@@ -111,10 +109,9 @@ def deviating_ranks(
 ) -> Segment:
     """Return the segment whose ranks differ most from the rest, and a bound of its p-value.
 
-    The statistic of :func:`deviating_segment` of normal scores, beta-distributed for one segment;
-    its F is divided by (1 + r) / (1 - r) for an AR(1) process, r plus 0.8 standard errors, and p
-    multiplied by the segments (Bonferroni). Of 1,500 series of 90 values at r = 0, 0.3, 0.5, 0.7
-    and 0.9, 0.1, 0.3, 0.6, 1.1 and 3.1 % have p below 0.01. A stated `segment` is the only one.
+    The statistic of :func:`deviating_segment` of normal scores; its F is divided by (1 + r) / (1 -
+    r) for an AR(1) process, r plus 0.8 standard errors, and p multiplied by the segments
+    (Bonferroni). A stated `segment` is the only one.
     """
     n = np.size(values)
     first, last = np.triu_indices(n + 1, min_length)
@@ -165,11 +162,9 @@ _ROUNDING: Final = 1e-9
 def long_gaps(gaps: ArrayLike, /, *, shape: float = 0.5) -> list[tuple[int, float]]:
     """Return gaps that stand out from the tail of the others: position and p-value, longest first.
 
-    With an exponential tail of r = gap^shape (a Weibull distribution of this shape; lighter tails
-    are conservative), the spacings i (r_i - r_(i+1)) have one mean, and the first
-    over the mean of the next 19 an F distribution (2 and 38). p is that of the three longest, times
-    three. Where the 20 are equal, as of jobs at fixed times, the mean is that of an exponential
-    distribution whose largest of so many values they would be.
+    With an exponential tail of r = gap^shape the spacings i (r_i - r_(i+1)) have one mean: the
+    first over the mean of the next 19 has an F distribution. p is that of the three longest, times
+    three.
     """
     g = np.asarray(gaps, dtype=np.float64)
     order = np.argsort(-g, kind="stable")
@@ -203,8 +198,8 @@ def highest_rise(scores: Floats, /) -> Floats:
 def rising_stretches(scores: Floats, /, *, threshold: float) -> list[tuple[int, int]]:
     """Stretches whose scores sum to a threshold, found by a cumulative sum in both directions.
 
-    A stretch begins where the sum, held at 0 from below, last left 0 before it reached `threshold`,
-    and ends at its highest point before it falls by as much. Returns first and last positions.
+    A stretch begins where the sum last left 0, and ends at its highest point before it falls by as
+    much as the threshold. Returns first and last positions.
     """
     enough = threshold * (1 - _ROUNDING)
     stretches = []
@@ -226,11 +221,10 @@ def rising_stretches(scores: Floats, /, *, threshold: float) -> list[tuple[int, 
 
 
 def kmeans_1d(values: ArrayLike, /, *, k: int) -> Integers:
-    """Partition numbers into the k clusters with the smallest within-cluster sum of squares.
+    """Partition numbers into the k clusters of the least sum of squares, numbered from 0.
 
     Dynamic programming (Wang and Song, The R Journal 3(2), 2011; Groenlund et al.,
-    arXiv:1701.07204). Returns clusters from 0; of several optima, the one whose last cluster begins
-    first. ValueError if a number is not finite, or k is out of range.
+    arXiv:1701.07204).
     """
     numbers = np.asarray(values, dtype=np.float64)
     if not np.isfinite(numbers).all():

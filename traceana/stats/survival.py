@@ -44,10 +44,7 @@ def product_limit(
 def restricted_mean(
     times: Floats, surviving: Floats, hazard_variance: Floats, horizon: float, /
 ) -> tuple[float, float]:
-    """Return the area under a survival function up to a horizon, and its variance.
-
-    Klein and Moeschberger, Survival Analysis, 2003, section 4.5.
-    """
+    """Return the area up to a horizon, and its variance (Klein and Moeschberger, 2003, 4.5)."""
     inside = times < horizon
     edges = np.concatenate([[0.0], times[inside], [horizon]])
     areas = np.concatenate([[1.0], surviving[inside]]) * np.diff(edges)
@@ -75,8 +72,7 @@ def incidence(
 ) -> Incidence:
     """Estimate survival and the cumulative incidence of competing events.
 
-    Aalen and Johansen (Scandinavian Journal of Statistics 5, 1978); variances of Greenwood, and of
-    Marubini and Valsecchi (Analysing Survival Data from Clinical Trials, 1995, section 10.2).
+    Aalen and Johansen (1978); variances of Greenwood, and of Marubini and Valsecchi (1995, 10.2).
     """
     by_kind, cut = np.asarray(events, dtype=float), np.asarray(censored, dtype=float)
     d = by_kind.sum(axis=1)
@@ -110,10 +106,7 @@ def incidence_variances(
     durations: Floats,
     horizon: float,
 ) -> tuple[Floats, Floats, float]:
-    """Return jackknife variances over clusters: (surviving, incidence, restricted); NaN for one.
-
-    (G - 1) / G sum of (e_c - e)^2 over the G clusters, or cells of clusters (Efron, 1982).
-    """
+    """Return jackknife variances over clusters: (surviving, incidence, restricted); NaN for one."""
     of = np.asarray(cell, dtype=np.int64)
     cells = int(of.max()) + 1
     curves = leave_out_cells(events, censored, late, time, of, cells=cells)
@@ -160,10 +153,7 @@ def leave_out_cells(
 def log_log_interval(
     share: ArrayLike, variance: ArrayLike, /, *, df: ArrayLike = np.inf, confidence: float
 ) -> tuple[Floats, Floats]:
-    """Return the pointwise log-log interval of a probability p: p ** exp(-+ q se / (p log p)).
-
-    Kalbfleisch and Prentice, 2002, section 1.4. NaN where p is 0 or 1.
-    """
+    """Return the log-log interval p ** exp(-+ q se / (p log p)); NaN where p is 0 or 1."""
     check_confidence(confidence)
     p, v = np.asarray(share, dtype=float), np.asarray(variance, dtype=float)
     # a sum of probabilities may exceed 1 by a rounding

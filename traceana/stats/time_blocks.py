@@ -16,10 +16,7 @@ MOST_LAGS: Final = 100_000
 
 
 def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
-    """Autocorrelation of a series at lags 1 to `lags`; NaN where a lag is not below n.
-
-    r(k) = sum_t (x_t - m)(x_(t+k) - m) / sum_t (x_t - m)^2 (Box and Jenkins, 1970).
-    """
+    """Autocorrelation of a series at lags 1 to `lags`; NaN where a lag is not below n."""
     check_count("lags", lags, most=MOST_LAGS)
     x = _series(values)
     correlations = _correlations(x)[1 : lags + 1]
@@ -29,8 +26,7 @@ def autocorrelation(values: ArrayLike, /, *, lags: int) -> Floats:
 def effective_sample_size(values: ArrayLike, /) -> float:
     """Number of independent values with as certain a mean; NaN for fewer than four, or equal ones.
 
-    n / (1 + 2 sum_k r(k)), cut off by Geyer's initial positive sequence (Statistical Science 7,
-    1992); at most n^2 / 2.
+    n / (1 + 2 sum_k r(k)), to Geyer's initial positive sequence (Statistical Science 7, 1992).
     """
     x = _series(values)
     r = _correlations(x)
@@ -91,11 +87,10 @@ class TimeBlocks:
 def time_blocks(
     times_s: ArrayLike, values: ArrayLike | None = None, /, *, length_s: float | None = None
 ) -> TimeBlocks:
-    """Assign rows to blocks of consecutive days, long enough to be nearly independent.
+    """Assign rows to blocks of consecutive days (or shorter units), long enough to be independent.
 
-    The unit is a day, or shorter if the rows span fewer than 20. A block has one unit if the
-    autocorrelation of the units' sums or means (of ranks) is at most 1.645 / sqrt(units), else 3
-    times its integrated time, at most a tenth of the span.
+    A block is a unit if the autocorrelation of the units' sums or means is at most 1.645 /
+    sqrt(units), else 3 times its integrated time, at most a tenth of the span.
     """
     time = np.asarray(times_s, dtype=float)
     value = np.ones(len(time)) if values is None else np.asarray(values, dtype=float)

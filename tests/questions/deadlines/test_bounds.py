@@ -22,8 +22,6 @@ from traceana import (
 from traceana.errors import DataError
 from traceana.questions.deadlines.rates import PAIRS
 
-NO_DRAWS = pl.DataFrame({"n_ordered": [0], "n_as_drawn": [0], "n_passed_over": [0]})
-
 
 def test_a_runtime_of_one_second_on_a_fraction_of_a_gpu_counts() -> None:
     plans, jobs = planted(30)
@@ -34,7 +32,7 @@ def test_a_runtime_of_one_second_on_a_fraction_of_a_gpu_counts() -> None:
     )
     assert compare_plans(plans, plans, jobs)["n"][0] == 30
     assert iteration_rates(plans, jobs)["n"].sum() == 30
-    table = deadline_rules(plans, jobs, draws=NO_DRAWS)
+    table = deadline_rules(plans, jobs)
     assert table["n"][0] == 30
 
 
@@ -47,7 +45,7 @@ def test_no_gpu_is_no_rate() -> None:
     assert found.filter(gpus=0).is_empty()
     for asked in (
         compare_plans(plans, plans, without),
-        deadline_rules(plans, without, draws=NO_DRAWS),
+        deadline_rules(plans, without),
         deadline_tightness(plans, without),
     ):
         assert asked["n"][0] == 29
@@ -58,7 +56,7 @@ def test_no_runtime_is_no_rate() -> None:
     first = pl.int_range(pl.len()) == 0
     at_once = jobs.with_columns(runtime_s=pl.when(first).then(0.0).otherwise("runtime_s"))
     assert iteration_rates(plans, at_once)["n"].sum() == 29
-    assert deadline_rules(plans, at_once, draws=NO_DRAWS)["n"][0] == 29
+    assert deadline_rules(plans, at_once)["n"][0] == 29
     assert deadline_tightness(plans, at_once)["n"].item() == 29
 
 
@@ -80,7 +78,7 @@ def test_whole_numbers_up_to_1e15_are_taken() -> None:
 def test_what_does_not_vary_has_no_test() -> None:
     plans, jobs = planted(40)
     alone = plans.with_columns(model=pl.lit("m"), batch_size=64)
-    table = deadline_rules(alone, jobs.with_columns(gpus=1.0), draws=NO_DRAWS)
+    table = deadline_rules(alone, jobs.with_columns(gpus=1.0))
     gpus = table.filter(rule="tightness does not depend on GPUs").row(0, named=True)
     assert (gpus["value"], gpus["pvalue"]) == (None, None)
     assert table["rule"].to_list()[1:] == [
@@ -89,7 +87,7 @@ def test_what_does_not_vary_has_no_test() -> None:
     ]
     # as many pairs as plans
     few = plans[:4].with_columns(model=pl.Series(["a", "b", "c", "d"]))
-    rules = deadline_rules(few, jobs, draws=NO_DRAWS)["rule"]
+    rules = deadline_rules(few, jobs)["rule"]
     assert "tightness does not depend on model and batch size" not in rules
 
 
@@ -103,7 +101,7 @@ def test_the_association_of_three_models_with_three_numbers_of_gpus_is_cramers_v
         gpus=pl.when(plans["model"] == "a").then(gpus.clip(1, 2)).otherwise(gpus)
     )
     cells = stats.contingency.crosstab(plans["model"].to_numpy(), jobs["gpus"].to_numpy()).count
-    row = deadline_rules(plans, jobs, draws=NO_DRAWS).filter(rule="models do not depend on GPUs")
+    row = deadline_rules(plans, jobs).filter(rule="models do not depend on GPUs")
     assert row["value"].item() == pytest.approx(stats.contingency.association(cells))
 
 

@@ -12,6 +12,7 @@ from scipy import stats
 
 from tests.questions.deadlines.plans import planted
 from traceana import deadline_rules, replay_published_draws
+from traceana.questions.deadlines import rates
 from traceana.questions.deadlines.rates import PAIRS
 from traceana.store import Store
 
@@ -37,12 +38,13 @@ def test_rules_hold_on_planted_plans_and_fail_where_broken() -> None:
     assert rule(broken, "depend on GPUs")["pvalue_adjusted"] < 1e-6
 
 
-def test_values_of_the_rules_are_scipys() -> None:
+def test_values_of_the_rules_are_scipys(monkeypatch: pytest.MonkeyPatch) -> None:
     plans, jobs = planted(400)
     late = 0.2 * jobs["runtime_s"] * (plans["batch_size"] == 128)
     plans = plans.with_columns(deadline_s=plans["deadline_s"] + late)
     draws = pl.DataFrame({"n_ordered": [8, 2], "n_as_drawn": [6, 0], "n_passed_over": [5, None]})
-    table = deadline_rules(plans, jobs, draws=draws)
+    monkeypatch.setattr(rates, "replay_published_draws", lambda _: draws)
+    table = deadline_rules(plans, jobs)
     assert table.filter(rule="models are one seeded sequence")["value"].to_list() == [0.6, 0.5]
     pairs = (plans["model"] + plans["batch_size"].cast(pl.String)).to_numpy()
     tightness = ((plans["deadline_s"] - jobs["submit_s"] + 0.5) / jobs["runtime_s"]).to_numpy()

@@ -89,15 +89,16 @@ def test_the_heading_starts_from_the_policy_that_the_log_resembles(tmp_path: Pat
     [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
     assert finding == (
         "mine: GPU jobs would wait 1.67 min on average under fifo and 33.3 s under easy "
-        "(backfilling) (simulated; n = 3). 10 % more GPUs (1) are fewer than any job requests (2). "
-        "They waited 1.67 min, which is closer to fifo."
+        "(backfilling), and with 10 % more GPUs 1.67 min and 33.3 s (simulated; n = 3). They "
+        "waited 1.67 min."
     )
     assert getattr(finding, "heading", "") == (
-        "mine: backfilling (easy) would change the mean wait from 1.67 min to 33.3 s"
+        "mine: the mean wait of 1.67 min would be 33.3 s with backfilling, 1.67 min with 10 % more "
+        "GPUs"
     )
 
 
-def test_no_wait_is_stated_once(tmp_path: Path) -> None:
+def test_no_wait_is_no_main_result(tmp_path: Path) -> None:
     jobs = pl.DataFrame(
         {"job_id": ["a", "b"], "submit_s": [0.0, 200.0], "runtime_s": [100.0, 100.0]}
     ).with_columns(gpus=8.0)
@@ -105,8 +106,8 @@ def test_no_wait_is_stated_once(tmp_path: Path) -> None:
     traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
     traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
     [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
-    assert finding.startswith("mine: GPU jobs would not wait under fifo or easy (backfilling)")
-    assert "0 s" not in finding
+    assert finding.startswith("mine: GPU jobs would wait 0 s on average under fifo and 0 s under")
+    assert getattr(finding, "is_null", False)
 
 
 def test_waits_are_closer_to_no_policy_where_both_give_the_same(tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_waits_are_closer_to_no_policy_where_both_give_the_same(tmp_path: Path) 
     [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
     text = getattr(finding, "text", finding)
     assert "50 s on average under fifo and 50 s under easy" in text
-    assert text.endswith("They waited 1 min, longer than under either.")
+    assert text.endswith("They waited 1 min.")
 
 
 @pytest.mark.parametrize("wait_s", [400.0, 40_000.0])
@@ -143,30 +144,4 @@ def test_waits_that_the_simulation_has_not_are_no_reason_against_gpus(
     [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
     assert getattr(finding, "heading", "").endswith("does not reproduce the recorded waits")
     assert getattr(finding, "certainty", "") == "cannot tell"
-    assert "longer than under either. Waits for a GPU type" in finding
-
-
-@pytest.mark.parametrize(("size", "is_few"), [(8.0, True), (1.0, False)])
-def test_more_gpus_that_are_fewer_than_a_job_requests_do_not_shorten_waits(
-    tmp_path: Path, size: float, *, is_few: bool
-) -> None:
-    """Three jobs of 1 h on all 16 GPUs, or half of them, one after the other."""
-    jobs = pl.DataFrame(
-        {
-            "job_id": [f"{at}" for at in range(6)],
-            "submit_s": [0.0] * 6,
-            "start_s": [3600.0 * (at // 2) for at in range(6)],
-            "end_s": [3600.0 * (at // 2 + 1) for at in range(6)],
-            "runtime_s": [3600.0] * 6,
-            "gpus": [8.0] * 5 + [size],
-        }
-    )
-    machines = pl.DataFrame({"machine_id": ["m", "n"], "gpus": [8.0, 8.0]})
-    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
-    traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
-    [finding] = build([traceana.open_store(tmp_path).trace("mine")]).findings
-    few = "10 % more GPUs (2) are fewer than any job requests (8)"
-    assert (few in str(finding)) == is_few
-    assert ("with 10 % more GPUs" in finding) == (not is_few)
-    assert "1 h on average under fifo" in finding  # waits of 0, 0, 1, 1, 2 and 2 h
-    assert "They waited 1 h too." in finding
+    assert "Waits for a GPU type" in finding

@@ -38,20 +38,17 @@ def test_by_hand() -> None:
     # uniform pays 6 for 3 at 7 ticks; b at half of its rate leaves (80, 40), 4 each, to the oracle;
     # the loop pays 6 once and is late by a tick at the end too: 80 samples of a take 4, not 3
     expected = {
-        "uniform": (42, 21, 1.0, 0, 1.5, None),
-        "proportional": (6 + 6 * 4, 9, 9 / 21, 1, 30 / 28, 1),
-        "oracle": (28, 7, 7 / 21, 0, 1, 0),
+        "uniform": (42, 21, 1.0, None),
+        "proportional": (6 + 6 * 4, 9, 9 / 21, 1),
+        "oracle": (28, 7, 7 / 21, 0),
     }
-    for name, (time, cost, share, after, ratio, steps) in expected.items():
+    for name, (time, cost, share, steps) in expected.items():
         row = rows[name]
         assert row["n_steps"] == 7
         assert row["time"] == pytest.approx(time)
         assert row["cost"] == pytest.approx(cost)
         assert row["cost_fraction"] == pytest.approx(share)
-        assert row["cost_after"] == pytest.approx(after)
-        assert row["ratio_to_oracle"] == pytest.approx(ratio)
         assert row["recovery_steps"] == steps
-        assert row["recovery_s"] == (None if steps is None else 10 * steps)
         assert row["note"] is None
     assert rows["proportional"]["fraction_within"] == pytest.approx(6 / 7)
 
@@ -135,9 +132,6 @@ def test_real_jobs(real_store: Store) -> None:
         slowest = float(inside.drop("time_s").max_horizontal().sum())
         assert row["time"] == pytest.approx(slowest)
         assert row["cost"] == pytest.approx(slowest - float(calm.max_horizontal().sum()))
-        assert row["cost_after"] == 0
-    # hindsight never takes longer than any other split, to within the whole samples
-    assert (result.episodes["ratio_to_oracle"] >= 1).all()
 
 
 def test_three_good_steps_in_a_row_are_a_recovery() -> None:

@@ -302,9 +302,9 @@ class Half:
         ({"controller": "uniform", "min_batch": 0}, "with 1 <= min_batch <= max_batch"),
         ({"controller": "uniform", "global_batch": 9.5}, "global_batch must be a whole number"),
         ({"controller": Static([1, float("inf")])}, "must be 2 finite numbers above 0"),
-        ({"controller": "static"}, "static, given as Static"),
+        ({"controller": "static"}, r"Static\(estimate\), or an object"),
         ({"controller": 3}, "no controller is called 3; there are uniform"),
-        ({"controller": Half()}, "controller Half has no settles and no first; a controller has"),
+        ({"controller": Half()}, "an object of your own with name, settles, first, adjust"),
         ({"controller": Static([1, 2, 3])}, "must be 2 finite numbers above 0"),
         (
             {"controller": "uniform", "steps": 0},
@@ -350,7 +350,7 @@ class TakesNothing:
 
 def test_a_controller_that_cannot_be_called_is_told() -> None:
     for wrong in (TakesNothing(), Uniform):
-        with pytest.raises(DataError, match="first and adjust each take one argument"):
+        with pytest.raises(DataError, match="the last two of which take one argument"):
             simulate_batching([(0, 1), (0, 2)], controller=wrong)  # type: ignore[arg-type]
 
 

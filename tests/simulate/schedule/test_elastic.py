@@ -137,7 +137,7 @@ def test_policies_that_need_profiles_say_so() -> None:
     )
     with pytest.raises(DataError, match="there is none for model m"):
         simulate_schedule(jobs, policy="edf", profiles=other)
-    with pytest.raises(DataError, match="chronus is left out"):
+    with pytest.raises(DataError, match="no policy is called 'chronus'"):
         simulate_schedule(jobs, policy="chronus")
 
 

@@ -7,21 +7,9 @@ from typing import Any, Final
 import polars as pl
 from matplotlib.axes import Axes
 
-from traceana.drawing.labels import (
-    format_axis,
-    label_clock,
-    legend_above,
-    name_group,
-    name_lines,
-    name_tick,
-    natural_order,
-    on_background,
-    small_size,
-    write_beside,
-)
+from traceana.drawing import labels
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
-from traceana.errors import DataError
 
 _LOOKS: Final = {
     "proportional": (0, "o"),
@@ -44,14 +32,6 @@ def look_of(controller: str, ax: Axes, /) -> tuple[str, str]:
         return shade(ax), "P"
     place, marker = _LOOKS[controller]
     return color_of(place), marker
-
-
-def _only_job(rows: pl.DataFrame, figure: str, what: str) -> str:
-    """Return the job of a figure that draws one."""
-    jobs = rows["job_id"].unique().to_list()
-    if len(jobs) != 1:
-        raise DataError(f"{figure} draws one job; found {len(jobs)} jobs in the {what}")
-    return name_group(jobs)
 
 
 @figure(
@@ -78,11 +58,7 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     >>> traceana.figures.plot_batching_speedup(traceana.summarize_batching(sweep)).get_xlabel()
     'Speedup over uniform batches'
     """
-    settings = summary.select("overhead_s", "noise_cv").unique().height
-    if settings != 1:
-        raise DataError(
-            f"plot_batching_speedup draws one overhead and noise; the rows have {settings}"
-        )
+    (_,) = summary.select("overhead_s", "noise_cv").unique().rows()
     levels = summary["level"].unique(maintain_order=True).to_list()
     ax = start_axes(ax, height_in=1.1 + 0.24 * len(levels))
     limit = summary.unique("level", maintain_order=True)["mean_over_min"]
@@ -100,7 +76,7 @@ def plot_batching_speedup(summary: pl.DataFrame, /, *, ax: Axes | None = None) -
     ax.set_yticks(range(len(levels)), levels)
     ax.set_ylim(len(levels) - 0.5, -0.5)
     ax.set(xlabel="Speedup over uniform batches", ylabel="Cores of the workers")
-    legend_above(ax, **_RIGHT, ncols=4, columnspacing=0.9, handletextpad=0.2)
+    labels.legend_above(ax, **_RIGHT, ncols=4, columnspacing=0.9, handletextpad=0.2)
     return ax
 
 
@@ -131,8 +107,6 @@ def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = Non
     >>> ax.get_xlabel()
     'Time relative to equal workers'
     """
-    if comparison.is_empty():
-        raise DataError("plot_batching_clusters has nothing to draw: there is no cluster")
     clusters = comparison["cluster"].unique(maintain_order=True).to_list()
     ax = start_axes(ax, height_in=0.9 + 0.16 * (comparison.height + len(clusters)))
     place = 0.0
@@ -151,7 +125,7 @@ def plot_batching_clusters(comparison: pl.DataFrame, /, *, ax: Axes | None = Non
     ax.set_ylim(place - 1, -0.8)
     ax.grid(visible=False, axis="y")
     ax.set_xlabel("Time relative to equal workers")
-    legend_above(ax, **_RIGHT, ncols=2, handlelength=1.0, columnspacing=0.9)
+    labels.legend_above(ax, **_RIGHT, ncols=2, handlelength=1.0, columnspacing=0.9)
     return ax
 
 
@@ -169,8 +143,12 @@ def _draw_system(ax: Axes, row: dict[str, Any], height: float, *, first: bool) -
         colors = (shade(ax, 0.3), shade(ax, 0.6), color_of(4), color_of(0))
         name, color = _SYSTEMS[system], colors[list(_SYSTEMS).index(system)]
         ax.barh([height], [value], 0.9, color=color, label=name if first else None)
-    look = {"fontsize": small_size() - 1, "in_layout": False, "bbox": on_background(ax)}
-    write_beside(ax, text, (value, height), (4, 0), **look)
+    look = {
+        "fontsize": labels.small_size() - 1,
+        "in_layout": False,
+        "bbox": labels.on_background(ax),
+    }
+    labels.write_beside(ax, text, (value, height), (4, 0), **look)
 
 
 @figure(
@@ -199,12 +177,10 @@ def plot_batching_trajectory(
     >>> traceana.figures.plot_batching_trajectory(result.batches, steps=100).get_ylabel()
     'Batch size (samples)'
     """
-    if batches.is_empty():
-        raise DataError("plot_batching_trajectory needs a row of batches; there is none")
     end = max(int(str(batches["step"].max())), 0 if steps is None else steps - 1)
     ax = start_axes(ax)
     lines = []
-    for worker in natural_order(batches["worker_id"].unique()):
+    for worker in labels.natural_order(batches["worker_id"].unique()):
         of_worker = batches.filter(pl.col("worker_id") == worker).sort("step")
         x, y = [*of_worker["step"], end], [*of_worker["batch"], of_worker["batch"][-1]]
         look: dict[str, Any] = {"drawstyle": "steps-post", "linewidth": 1.2}
@@ -213,7 +189,7 @@ def plot_batching_trajectory(
     ax.set_xlim(0, max(end, 1))
     ax.set_ylim(bottom=min(0, *batches["batch"]))
     ax.set(xlabel="Step", ylabel="Batch size (samples)")
-    name_lines(ax, lines, heading="worker")
+    labels.name_lines(ax, lines, heading="worker")
     return ax
 
 
@@ -259,7 +235,7 @@ def plot_batching_replay(
     >>> traceana.figures.plot_batching_replay(replay.steps).get_ylabel()
     'Time of a step (s)'
     """
-    job = _only_job(steps, "plot_batching_replay", "steps")
+    (job,) = steps["job_id"].unique()
     ax = start_axes(ax)
     if episodes is not None:
         spans = episodes.select("onset_s", "end_s").unique(maintain_order=True)
@@ -269,15 +245,15 @@ def plot_batching_replay(
     for (name,), of_controller in steps.group_by("controller", maintain_order=True):
         (color, _), rows = look_of(str(name), ax), of_controller.sort("time_s")
         look: dict[str, Any] = {"color": color, "drawstyle": "steps-post", "linewidth": 0.7}
-        label = name_group([name])
+        label = labels.name_group([name])
         ax.plot(rows["time_s"], rows["step_time"], label=label, gid=str(name), **look)
     ax.set_ylim(bottom=0)
     ax.margins(x=0)
-    ax.set_title(job, pad=16)
-    ax.set(xlabel=label_clock(time), ylabel=f"Time of a step ({unit})")
-    format_axis(ax.xaxis, bins=5)
-    format_axis(ax.yaxis)
-    legend_above(ax, ncols=4)
+    ax.set_title(labels.name_group([job]), pad=16)
+    ax.set(xlabel=labels.label_clock(time), ylabel=f"Time of a step ({unit})")
+    labels.format_axis(ax.xaxis, bins=5)
+    labels.format_axis(ax.yaxis)
+    labels.legend_above(ax, ncols=4)
     return ax
 
 
@@ -310,9 +286,9 @@ def plot_batching_iterations(
     >>> traceana.figures.plot_batching_iterations(replay.workers).get_xlabel()
     'Iteration time (s)'
     """
-    job = _only_job(workers, "plot_batching_iterations", "workers")
+    (job,) = workers["job_id"].unique()
     names = workers["controller"].unique(maintain_order=True).to_list()
-    order = natural_order(workers["worker_id"].unique())
+    order = labels.natural_order(workers["worker_id"].unique())
     ax = start_axes(ax, height_in=1.0 + 0.24 * len(order))
     for number, name in enumerate(names):
         of_controller, (color, marker) = workers.filter(controller=name), look_of(name, ax)
@@ -321,14 +297,14 @@ def plot_batching_iterations(
         ax.hlines(rows, of_controller["p05"], of_controller["p95"], color=color, linewidth=0.8)
         ax.hlines(rows, of_controller["p25"], of_controller["p75"], color=color, linewidth=2.6)
         look: dict[str, Any] = {"s": 13, "marker": marker, "edgecolors": shade(ax, 0)}
-        label = {"label": name_group([name]), "gid": name}
+        label = {"label": labels.name_group([name]), "gid": name}
         ax.scatter(
             of_controller["median"], rows, color=color, zorder=4, linewidths=0.4, **label, **look
         )
-    ax.set_yticks(range(len(order)), [name_tick(worker) for worker in order])
+    ax.set_yticks(range(len(order)), [labels.name_tick(worker) for worker in order])
     ax.set_ylim(len(order) - 0.5, -0.5)
-    ax.set_title(job, pad=16)
+    ax.set_title(labels.name_group([job]), pad=16)
     ax.set(xlabel=f"Iteration time ({unit})", ylabel="Worker")
-    format_axis(ax.xaxis)
-    legend_above(ax, ncols=4)
+    labels.format_axis(ax.xaxis)
+    labels.legend_above(ax, ncols=4)
     return ax

@@ -8,22 +8,10 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullLocator
 
-from traceana.drawing.labels import (
-    Percent,
-    end_of_percent,
-    legend_above,
-    name_group,
-    name_lines,
-    name_rows,
-    natural_order,
-    small_size,
-    write_beside,
-)
+from traceana.drawing import labels
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
-from traceana.errors import DataError
 
-_MAX_KINDS: Final = 2
 _STEP: Final = 0.36
 _LABELS: Final = {"samples_per_s": "Samples per second", "scaling_efficiency": "Scaling efficiency"}
 _STYLES: Final = ("-", "--", ":", "-.")
@@ -60,11 +48,7 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
     """
     tightness = _with_kinds(tightness)
     kinds = tightness["plans"].unique(maintain_order=True).to_list()
-    if not 0 < len(kinds) <= _MAX_KINDS:
-        raise DataError(
-            f"plot_deadline_tightness draws one or two kinds of plans, not {len(kinds)}"
-        )
-    clusters = natural_order(tightness["cluster"].unique())
+    clusters = labels.natural_order(tightness["cluster"].unique())
     ax = start_axes(ax, height_in=0.9 + 0.27 * len(clusters))
     for place, kind in enumerate(kinds):
         color, rows = color_of(place), tightness.filter(plans=kind)
@@ -88,12 +72,12 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
         )
         for row, share in zip(at, rows["fraction_met"], strict=True):
             look = {"xycoords": ("axes fraction", "data"), "annotation_clip": False, "color": color}
-            size = small_size() - 1.5
-            write_beside(ax, f"{100 * share:.0f} %", (1, row), (2, 0), **look, fontsize=size)
+            size = labels.small_size() - 1.5
+            labels.write_beside(ax, f"{100 * share:.0f} %", (1, row), (2, 0), **look, fontsize=size)
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
-    name_rows(ax, clusters, below=0.4)
+    labels.name_rows(ax, clusters, below=0.4)
     ax.set_xlabel("(Deadline - submission) / runtime")
-    legend_above(ax, ncols=2, handletextpad=0.1)
+    labels.legend_above(ax, ncols=2, handletextpad=0.1)
     return ax
 
 
@@ -128,11 +112,7 @@ def plot_throughput(
     >>> traceana.figures.plot_throughput(rates).get_xlabel()
     'GPUs'
     """
-    if measure not in _LABELS:
-        raise DataError(f"measure must be one of {', '.join(_LABELS)}; it is {measure!r}")
     table = rates.drop_nulls(measure).sort("model", "batch_size", "gpus")
-    if table.is_empty():
-        raise DataError(f"plot_throughput has nothing to draw: no {measure} is known")
     models = table["model"].unique().sort().to_list()
     ax = start_axes(ax, height_in=3.3)
     ax.set_xscale("log", base=2)
@@ -157,61 +137,5 @@ def plot_throughput(
     ax.yaxis.set_major_formatter("{x:,g}")
     ax.yaxis.set_minor_locator(NullLocator())
     ax.set(xlabel="GPUs", ylabel=_LABELS[measure])
-    name_lines(ax, lines, heading="model, batch size", margin_from=0.5)
-    return ax
-
-
-@figure(
-    "missed-deadlines",
-    result="simulate_deadlines",
-    reading="Mark: fraction of deadlines missed; line: its 95 % confidence interval (Wilson), "
-    "often narrower than the mark. Drawn deadlines have none.",
-    counts=(pl.n_unique("cluster"), "cluster"),
-)
-def plot_missed_deadlines(missed: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the fraction of missed deadlines, one row per cluster and one mark per policy.
-
-    Parameters
-    ----------
-    missed
-        What `simulate_deadlines` returns. Rows of all clusters together are left out.
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> jobs = pl.DataFrame({"cluster": "c1", "job_id": ["a", "b"], "submit_s": [0, 0],
-    ...                      "runtime_s": [100, 100], "gpus": [1, 1], "deadline_s": [150, 150]})
-    >>> missed = traceana.simulate_deadlines(jobs, policies=["fifo"], capacity=1)
-    >>> traceana.figures.plot_missed_deadlines(missed).get_xlabel()
-    'Missed deadlines'
-    """
-    table = missed.drop_nulls(["cluster", "fraction_missed"])
-    if table.is_empty():
-        raise DataError("plot_missed_deadlines has nothing to draw: no job was scheduled")
-    clusters = natural_order(table["cluster"].unique())
-    policies = table["policy"].unique(maintain_order=True).to_list()
-    ax = start_axes(ax, height_in=1.1 + 0.3 * len(clusters))
-    for nth, policy in enumerate(policies):
-        rows = table.filter(policy=policy)
-        shift = 0.7 * ((nth + 0.5) / len(policies) - 0.5)
-        at = [clusters.index(cluster) + shift for cluster in rows["cluster"]]
-        color, marker = color_of(nth), _MARKERS[nth % len(_MARKERS)]
-        ax.hlines(at, rows["ci_low"], rows["ci_high"], color=color, linewidth=1)
-        ax.scatter(
-            rows["fraction_missed"],
-            at,
-            s=14,
-            color=color,
-            marker=marker,
-            linewidths=0,
-            zorder=4,
-            label=name_group([policy]),
-            gid=policy,
-        )
-    name_rows(ax, clusters, below=0.4)
-    ax.set_xlim(0, end_of_percent([*table["ci_high"], *table["fraction_missed"]]))
-    ax.xaxis.set_major_formatter(Percent())
-    ax.set_xlabel("Missed deadlines")
-    ax.set_title("Missed deadlines by policy", pad=6 + 13 * -(-len(policies) // 2))
-    legend_above(ax, ncols=2, handletextpad=0.1)
+    labels.name_lines(ax, lines, heading="model, batch size", margin_from=0.5)
     return ax

@@ -22,7 +22,6 @@ from traceana.questions.deadlines.rates import (
     iteration_rates,
     join_plans,
     rates_of,
-    replay_published_draws,
     usable_plans,
 )
 from traceana.simulate.deadlines.tables import PlanComparison
@@ -70,11 +69,6 @@ def compare_plans(
         - ``rate by (model, batch_size, gpus)``: largest relative difference of the rates in the
           cells that both have; no test.
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a group is in one of the tables only, or no row is left.
 
     Examples
     --------
@@ -147,8 +141,6 @@ PLANS_NEEDS: Final = (
 )
 """What a trace needs for deadlines."""
 SEED: Final = 0
-MAX_JOBS: Final = 100_000
-"""Jobs that the report schedules: the first."""
 
 
 def _tables(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -158,17 +150,12 @@ def _tables(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def rules(trace: Trace, /) -> pl.DataFrame:
     """Return the tests of the rules that the deadlines of a trace follow."""
-    return deadline_rules(*_tables(trace), draws=trace.once(draws))
+    return deadline_rules(*_tables(trace))
 
 
 def rates(trace: Trace, /) -> pl.DataFrame:
     """Return the iteration rates behind the plans of a trace."""
     return iteration_rates(*_tables(trace))
-
-
-def draws(trace: Trace, /) -> pl.DataFrame:
-    """Return the models of plans as draws of one seeded sequence."""
-    return replay_published_draws(trace.scan("training_plans"))
 
 
 def synthetic(trace: Trace, /) -> pl.DataFrame:
@@ -205,10 +192,3 @@ def jobs_of_window(trace: Trace, /) -> pl.LazyFrame:
     window = trace.once(window_of)
     before = pl.lit(value=False) if window is None else pl.col("submit_s") < window[0]
     return trace.scan("jobs").filter(~before.fill_null(value=False))
-
-
-def missed_deadlines(trace: Trace, /) -> pl.DataFrame:
-    """Return the deadlines that the first jobs of a trace miss under policies, at 80 % load."""
-    jobs = jobs_of_window(trace).sort("submit_s", maintain_order=True).head(MAX_JOBS)
-    missed = simulate.simulate_deadlines(jobs, plans=trace.scan("training_plans"))
-    return _for_trace(trace, missed)

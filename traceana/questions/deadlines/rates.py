@@ -15,12 +15,7 @@ from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.cohort import with_adjusted
 from traceana.errors import DataError
-from traceana.simulate.deadlines.tables import (
-    DeadlineRules,
-    DeadlineTightness,
-    IterationRates,
-    PublishedDraws,
-)
+from traceana.simulate.deadlines import tables
 from traceana.stats.intervals import wilson_interval
 from traceana.store.frames import Names, as_keys, collect, open_frame, reading
 from traceana.tables.declare import declared, interval_columns, returns, schema_of
@@ -32,7 +27,7 @@ PAIRS: Final = tuple((model, batch_size) for model, batch_size in _PUBLISHED["pa
 """The pairs of model and batch size, in the order in which the published draws number them."""
 
 
-@returns(PublishedDraws)
+@returns(tables.PublishedDraws)
 def replay_published_draws(
     training_plans: IntoFrame, /, *, testbed: str = "195job"
 ) -> pl.DataFrame:
@@ -81,8 +76,8 @@ def replay_published_draws(
         )
         matched, passed = _walk([pair for _, pair in ordered])
         rows.append((cluster, group.height, len(ordered), matched, passed if ordered else None))
-    schema = schema_of(PublishedDraws) | {"cluster": pl.String()}
-    return declared(pl.DataFrame(rows, schema=schema, orient="row"), PublishedDraws)
+    schema = schema_of(tables.PublishedDraws) | {"cluster": pl.String()}
+    return declared(pl.DataFrame(rows, schema=schema, orient="row"), tables.PublishedDraws)
 
 
 def _places(ids: set[str]) -> dict[str, int]:
@@ -171,7 +166,7 @@ def usable_plans(joined: pl.DataFrame, which: str, /, *, half_s: float = 0.0) ->
     return used
 
 
-@returns(IterationRates)
+@returns(tables.IterationRates)
 def iteration_rates(
     training_plans: IntoFrame,
     jobs: IntoFrame,
@@ -204,11 +199,6 @@ def iteration_rates(
     DataFrame
         Sorted by model, batch size and GPUs:
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a job is not unique, or no plan has its job.
 
     Examples
     --------
@@ -253,10 +243,10 @@ def rates_of(joined: pl.DataFrame, /) -> pl.DataFrame:
         samples_per_s=pl.col("iterations_per_s") * pl.col("batch_size"),
         scaling_efficiency=pl.when(pl.col("on_one") > 0).then(efficiency),
     )
-    return declared(table, IterationRates)
+    return declared(table, tables.IterationRates)
 
 
-@returns(DeadlineRules)
+@returns(tables.DeadlineRules)
 def deadline_rules(
     training_plans: IntoFrame,
     jobs: IntoFrame,
@@ -265,7 +255,6 @@ def deadline_rules(
     submit: str = "submit_s",
     runtime: str = "runtime_s",
     gpus: str = "gpus",
-    draws: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Test whether plans follow the rules of the ElasticFlow files.
 
@@ -278,8 +267,6 @@ def deadline_rules(
         As in :func:`iteration_rates`.
     submit, runtime, gpus
         Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
-    draws
-        What :func:`replay_published_draws` returns; None computes it.
 
     Returns
     -------
@@ -297,11 +284,6 @@ def deadline_rules(
         - ``models are one seeded sequence``: fraction of plans with an id in the sequence that
           :func:`replay_published_draws` finds, and the draws it passed over.
         {columns}
-
-    Raises
-    ------
-    DataError
-        If no plan is left after nulls and zeros.
 
     Examples
     --------
@@ -325,11 +307,11 @@ def deadline_rules(
         ("iterations are floor(rate * runtime)", used.height, "fraction", determined, None),
         *_tightness(used),
         *_models(used),
-        *_sequence(replay_published_draws(training_plans) if draws is None else draws),
+        *_sequence(replay_published_draws(training_plans)),
     ]
     adjusted = [(*row, None) for row in rows]
-    table = pl.DataFrame(adjusted, schema=schema_of(DeadlineRules), orient="row")
-    return declared(with_adjusted(table.fill_nan(None)), DeadlineRules)
+    table = pl.DataFrame(adjusted, schema=schema_of(tables.DeadlineRules), orient="row")
+    return declared(with_adjusted(table.fill_nan(None)), tables.DeadlineRules)
 
 
 def _tightness(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
@@ -366,19 +348,17 @@ def _models(used: pl.DataFrame) -> Iterator[tuple[object, ...]]:
 
 
 def _sequence(draws: pl.DataFrame) -> Iterator[tuple[object, ...]]:
-    counts = ("n_ordered", "n_as_drawn", "n_passed_over")
-    replayed = collect(open_frame(draws, keys=(), measures=counts))
-    rule, n = "models are one seeded sequence", int(replayed["n_ordered"].sum())
+    rule, n = "models are one seeded sequence", int(draws["n_ordered"].sum())
     if n:
-        yield rule, n, "fraction found", replayed["n_as_drawn"].sum() / n, None
-        passed = float(replayed["n_passed_over"].sum())
+        yield rule, n, "fraction found", draws["n_as_drawn"].sum() / n, None
+        passed = float(draws["n_passed_over"].sum())
         yield rule, n, "draws passed over a plan", passed / n, None
 
 
 _QUANTILES = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 
 
-@returns(DeadlineTightness)
+@returns(tables.DeadlineTightness)
 def deadline_tightness(
     training_plans: IntoFrame,
     jobs: IntoFrame,
@@ -426,7 +406,7 @@ def deadline_tightness(
     >>> found.select("n", pl.col("fraction_met", "tightness_median").round(1)).rows()
     [(2081, 0.5, 1.0)]
     """
-    keys = as_keys(by, DeadlineTightness.columns())
+    keys = as_keys(by, tables.DeadlineTightness.columns())
     names = {"submit": submit, "runtime": runtime, "gpus": gpus}
     joined = join_plans(training_plans, jobs, by=keys, columns=names)
     rates = rates_of(joined)
@@ -457,4 +437,4 @@ def deadline_tightness(
         **interval_columns(wilson_interval(table["n_met"], table["n"], confidence=confidence)),
         fraction_met_fastest=any_plan.then(pl.col("n_met_fastest") / pl.col("n")),
     )
-    return declared(rows, DeadlineTightness, by=keys)
+    return declared(rows, tables.DeadlineTightness, by=keys)

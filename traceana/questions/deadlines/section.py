@@ -8,19 +8,7 @@ from typing import Final
 
 import polars as pl
 
-from traceana.errors import DataError
-from traceana.page.blocks import (
-    Block,
-    Content,
-    Drawing,
-    Gallery,
-    Heading,
-    Text,
-    drawing,
-    join_parts,
-    picture_key,
-    result_table,
-)
+from traceana.page import blocks as page
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.deadlines import plans
@@ -71,21 +59,21 @@ _RATES: Final = (
 )
 
 
-def build(traces: Sequence[Trace]) -> Content:
+def build(traces: Sequence[Trace]) -> page.Content:
     """Show tightness and rates of each trace; rules if the plans were generated."""
-    content = join_parts(_OPENING, [(trace.label, _trace(trace)) for trace in traces])
-    lead = (Gallery(tuple(map(_draw_tightness, traces))),)
+    content = page.join_parts(_OPENING, [(trace.label, _trace(trace)) for trace in traces])
+    lead = (page.Gallery(tuple(map(_draw_tightness, traces))),)
     return replace(content, lead=lead, limitations=_LIMITATIONS)
 
 
-def _draw_tightness(trace: Trace) -> Drawing:
+def _draw_tightness(trace: Trace) -> page.Drawing:
     key, about = f"deadline-tightness-{trace.id}", "Tightness of deadlines by cluster"
     by_cluster, _ = trace.once(plans.tightness)
-    return drawing("deadline-tightness", by_cluster, trace, key, about)
+    return page.drawing("deadline-tightness", by_cluster, trace, key, about)
 
 
-def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
-    """Draw the tightness and throughput of the plans of each trace, and missed deadlines."""
+def draw_more(traces: Sequence[Trace]) -> list[page.Drawing]:
+    """Draw the tightness and throughput of the plans of each trace."""
     pictures = []
     for trace in traces:
         pictures.append(_draw_tightness(trace))
@@ -94,13 +82,7 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
             if result[measure].count():
                 key = f"throughput-{measure}-{trace.id}"
                 options = {"subject": trace.label, "measure": measure}
-                pictures.append(drawing("throughput", result, trace, key, about, **options))
-        try:
-            missed = trace.once(plans.missed_deadlines).drop_nulls("cluster")
-        except DataError:  # no job can be scheduled
-            continue
-        key, about = picture_key("missed-deadlines", trace), "Missed deadlines by cluster, policy"
-        pictures.append(drawing("missed-deadlines", missed, trace, key, about, title=trace.label))
+                pictures.append(page.drawing("throughput", result, trace, key, about, **options))
     return pictures
 
 
@@ -110,25 +92,25 @@ def _stated(trace: Trace, columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in columns if name not in left_out)
 
 
-def _trace(trace: Trace) -> Content:
+def _trace(trace: Trace) -> page.Content:
     rates = trace.once(plans.rates)
     by_cluster, total = trace.once(plans.tightness)
-    blocks: list[Block] = [
-        Heading("Tightness"),
-        result_table(
+    blocks: list[page.Block] = [
+        page.Heading("Tightness"),
+        page.result_table(
             by_cluster.filter(plans="published"),
             tables.DeadlineTightness,
             caption="Deadlines that jobs without a wait would meet",
             columns=_stated(trace, _MET),
             total=total.select(pl.lit("All").alias("cluster"), pl.all()),
         ),
-        Heading("Throughput"),
-        Text(
+        page.Heading("Throughput"),
+        page.Text(
             f"One rate explains all plans in {rates['is_one_rate'].sum()} of "
             f"{plural(rates.height, 'cell')} (model, batch size, GPUs). Scaling efficiency is the "
             "rate over the number of GPUs times the rate on one GPU."
         ),
-        result_table(
+        page.result_table(
             rates,
             tables.IterationRates,
             caption="Throughput by model, batch size and GPUs",
@@ -137,12 +119,12 @@ def _trace(trace: Trace) -> Content:
         ),
     ]
     if not plans.are_drawn(trace):
-        return Content((_met(total.row(0, named=True)),), tuple(blocks)).of(trace.label)
+        return page.Content((_met(total.row(0, named=True)),), tuple(blocks)).of(trace.label)
     of_rules = trace.once(plans.rules)
     caption = "Rules of the plans"
     rules = (
-        Text(_GENERATED),
-        result_table(of_rules, tables.DeadlineRules, caption=caption, columns=_RULES),
+        page.Text(_GENERATED),
+        page.result_table(of_rules, tables.DeadlineRules, caption=caption, columns=_RULES),
     )
     determined, uniform, *_ = of_rules.rows(named=True)
     # how many drawn deadlines could be met is a result on the generator
@@ -153,7 +135,7 @@ def _trace(trace: Trace) -> Content:
         f"until the deadline over runtime) differs from uniform on 0.5 to 1.5 by a KS distance of "
         f"{uniform['value']:.2g}."
     )
-    return Content((Finding(rule, heading=drawn),), (*rules, *blocks)).of(trace.label)
+    return page.Content((Finding(rule, heading=drawn),), (*rules, *blocks)).of(trace.label)
 
 
 def _met(met: dict[str, float]) -> Finding:
@@ -173,7 +155,7 @@ SECTION = Section(
     10,
     build,
     needs=plans.PLANS_NEEDS,
-    figures=("deadline-tightness", "throughput", "missed-deadlines"),
+    figures=("deadline-tightness", "throughput"),
     more=draw_more,
     part="Simulations",
     question="How many deadlines could be met, and how tight are they?",

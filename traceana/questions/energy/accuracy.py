@@ -11,17 +11,7 @@ from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
 from traceana.questions.energy.tables import BatchSizeSweep, EnergyToAccuracy, EtaSweep
-from traceana.schema import TrainingDefaults
-from traceana.schema.training_tables import (
-    CONFIGURATION,
-    TrainingTables,
-    check_eta,
-    default_batch_size,
-    max_power_w,
-    refuse_several_kinds,
-    target_of,
-    trained_profiles,
-)
+from traceana.schema import TrainingDefaults, training_tables
 from traceana.simulate.recurring.read import read_tables, trained_batches
 from traceana.tables.declare import declared, returns
 
@@ -123,13 +113,6 @@ def energy_to_accuracy(
         Feasible configurations, sorted by batch size and power limit:
         {columns}
 
-    Raises
-    ------
-    DataError
-        If the GPU, data set or target does not occur, or the data set has no default target. If a
-        batch size has several learning rates, or the data set several (network, optimizer) on this
-        GPU.
-
     Examples
     --------
     >>> import traceana
@@ -139,23 +122,23 @@ def energy_to_accuracy(
     >>> energy.sort("cost_j").select("batch_size", "power_limit_w", "on_front").row(0)
     (128, 200.0, True)
     """
-    check_eta(eta)
+    training_tables.check_eta(eta)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
-    target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
+    target = training_tables.target_of(tables, gpu=gpu, dataset=dataset, target=target)
     energy = feasible_configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=eta)
     return declared(energy, EnergyToAccuracy)
 
 
 def feasible_configurations(
-    tables: TrainingTables, /, *, gpu: str, dataset: str, target: float, eta: float
+    tables: training_tables.TrainingTables, /, *, gpu: str, dataset: str, target: float, eta: float
 ) -> pl.DataFrame:
     """Compute :func:`energy_to_accuracy` with the column epochs_of_runs, each run's epochs."""
     profiles = tables.power_profiles.filter(gpu=gpu)
-    max_power = max_power_w(tables, gpu)
+    max_power = training_tables.max_power_w(tables, gpu)
     joined = trained_batches(tables, dataset=dataset, target=target).join(
-        profiles, on=CONFIGURATION, how="inner"
+        profiles, on=training_tables.CONFIGURATION, how="inner"
     )
-    refuse_several_kinds(joined, gpu=gpu, dataset=dataset)
+    training_tables.refuse_several_kinds(joined, gpu=gpu, dataset=dataset)
     energy = (
         joined.filter(pl.col("runs_reached") == pl.col("runs"))
         .with_columns(tta_s=pl.col("epochs_mean") * pl.col("epoch_s"))
@@ -208,11 +191,6 @@ def eta_sweep(
         One row per weight, in their order; savings are null if the default is not feasible:
         {columns}
 
-    Raises
-    ------
-    DataError
-        As :func:`energy_to_accuracy`; or if no configuration is feasible.
-
     Examples
     --------
     >>> import traceana
@@ -223,17 +201,17 @@ def eta_sweep(
     [(0.0, 256, 150.0), (1.0, 128, 150.0)]
     """
     for eta in etas:
-        check_eta(eta)
+        training_tables.check_eta(eta)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
-    target = target_of(tables, gpu=gpu, dataset=dataset, target=target)
+    target = training_tables.target_of(tables, gpu=gpu, dataset=dataset, target=target)
     energy = feasible_configurations(tables, gpu=gpu, dataset=dataset, target=target, eta=1.0)
     if energy.is_empty():
         raise DataError(f"no configuration of {dataset} on {gpu} reaches {target:g} in every run")
-    power_w = max_power_w(tables, gpu)
-    profiles = trained_profiles(tables, gpu=gpu, dataset=dataset, target=target)
+    power_w = training_tables.max_power_w(tables, gpu)
+    profiles = training_tables.trained_profiles(tables, gpu=gpu, dataset=dataset, target=target)
     default = energy.clear()
     if dataset in tables.defaults:
-        size = default_batch_size(profiles, tables.defaults[dataset])
+        size = training_tables.default_batch_size(profiles, tables.defaults[dataset])
         default = energy.filter(batch_size=size, power_limit_w=power_w)
     rows = []
     for eta in etas:

@@ -9,24 +9,12 @@ import polars as pl
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import ListedColormap, LogNorm, to_rgb
+from matplotlib.colors import ListedColormap, LogNorm
 from matplotlib.ticker import LogLocator, NullLocator
-from numpy.typing import NDArray
 
-from traceana.drawing.labels import (
-    Percent,
-    legend_above,
-    name_group,
-    name_rows,
-    on_background,
-    small_size,
-    spread,
-    use_log_axis,
-    write_beside,
-)
+from traceana.drawing import labels
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, figure_of, shade, start_axes
-from traceana.errors import DataError
 
 _CHOICES: Final = {
     "batch_size": ("batch size only", 2),
@@ -70,13 +58,7 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
     >>> traceana.figures.plot_energy_savings(savings).get_title(loc="left")
     'V100, cifar100'
     """
-    kinds = savings.select("gpu", "objective").unique().rows()
-    if len(kinds) != 1:
-        raise DataError(
-            "plot_energy_savings draws one GPU and objective, and these are rows of "
-            f"{len(kinds)} pairs"
-        )
-    ((gpu, objective),) = kinds
+    ((gpu, objective),) = savings.select("gpu", "objective").unique().rows()
     datasets = savings["dataset"].unique().sort().to_list()
     ax = start_axes(ax, height_in=1.0 + 0.42 * len(datasets))
     for place, (choice, (name, color)) in enumerate(_CHOICES.items()):
@@ -86,18 +68,18 @@ def plot_energy_savings(savings: pl.DataFrame, /, *, ax: Axes | None = None) -> 
         ax.barh([*bars], [*bars.values()], _BAR, color=color_of(color), label=name)
         for row, value in at.items():
             text = "unknown" if value is None else f"{100 * value:.1f} %"
-            look = {"fontsize": small_size() - 1, "bbox": on_background(ax)}
-            write_beside(ax, text, (value or 0, row), (2, 0), **look)
+            look = {"fontsize": labels.small_size() - 1, "bbox": labels.on_background(ax)}
+            labels.write_beside(ax, text, (value or 0, row), (2, 0), **look)
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.set_xlim(0, 1.14)
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1])
-    ax.xaxis.set_major_formatter(Percent())
-    name_rows(ax, datasets)
+    ax.xaxis.set_major_formatter(labels.Percent())
+    labels.name_rows(ax, datasets)
     of = datasets[0] if len(datasets) == 1 else f"{len(datasets)} data sets"
-    ax.set_title(f"{name_group([gpu and gpu.upper()])}, {of}", pad=16)
+    ax.set_title(f"{labels.name_group([gpu and gpu.upper()])}, {of}", pad=16)
     ax.set_xlabel(f"{objective.capitalize()} to the target, relative to the default")
     right = {"loc": "lower right", "bbox_to_anchor": (1, 1), "borderaxespad": 0.1}
-    legend_above(ax, **right, ncols=3, handlelength=1.0, columnspacing=0.9)
+    labels.legend_above(ax, **right, ncols=3, handlelength=1.0, columnspacing=0.9)
     return ax
 
 
@@ -129,10 +111,6 @@ def plot_batch_sweep(
     >>> traceana.figures.plot_batch_sweep(sweep).get_ylabel()
     'Energy to the target (MJ)'
     """
-    if measure not in _MEASURES:
-        raise DataError(f"measure must be one of {', '.join(_MEASURES)}; it is {measure!r}")
-    if sweep.is_empty():
-        raise DataError("plot_batch_sweep has nothing to draw: no batch size is feasible")
     label, unit, scale = _MEASURES[measure]
     ax = start_axes(ax)
     sizes = sweep["batch_size"].unique().sort().to_list()
@@ -148,12 +126,12 @@ def plot_batch_sweep(
     means = sweep[f"{measure}_{unit}"] / scale
     if 0 < _LOG_FROM * min(means) < max(means):
         ends = (sweep[f"{measure}{end}_{unit}"] / scale for end in ("_low", "_high"))
-        use_log_axis(ax, "y", [value for end in ends for value in end])
+        labels.use_log_axis(ax, "y", [value for end in ends for value in end])
         label = label.replace(")", ", logarithmic)")
     else:
         ax.set_ylim(bottom=0)
     ax.set(xlabel="Batch size", ylabel=label)
-    legend_above(ax, ncols=2)
+    labels.legend_above(ax, ncols=2)
     return ax
 
 
@@ -181,8 +159,6 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     >>> traceana.figures.plot_energy_front(energy).get_ylabel()
     'Energy to the target (MJ)'
     """
-    if energy.is_empty():
-        raise DataError("plot_energy_front has nothing to draw: no configuration is feasible")
     measures = {"h": pl.col("tta_s") / 3600, "mj": pl.col("eta_j") / 1e6}
     points = energy.select("batch_size", "power_limit_w", "on_front", **measures).sort("h", "mj")
     front, others = points.filter("on_front"), points.filter(pl.col("on_front").not_())
@@ -203,7 +179,7 @@ def plot_energy_front(energy: pl.DataFrame, /, *, ax: Axes | None = None) -> Axe
     ax.locator_params(nbins=6)
     _name_points(ax, front)
     ax.set(xlabel="Time to the target (h)", ylabel="Energy to the target (MJ)")
-    legend_above(ax)
+    labels.legend_above(ax)
     return ax
 
 
@@ -215,14 +191,16 @@ def _frame(values: pl.Series) -> tuple[float, float]:
 def _name_points(ax: Axes, front: pl.DataFrame) -> None:
     bottom, top = ax.get_ylim()
     upwards = front.sort("mj", "h", descending=[False, True])
-    gap = 1.25 * small_size() / 72 / (0.8 * _HEIGHT_IN)
+    gap = 1.25 * labels.small_size() / 72 / (0.8 * _HEIGHT_IN)
     wanted = ((upwards["mj"] - bottom) / (top - bottom)).to_list()
     if len(wanted) * gap > 1:
         return
     rule = {"arrowstyle": "-", "color": color_of(0), "linewidth": 0.4, "relpos": (1, 0.5)}
     look: dict[str, Any] = {"arrowprops": rule | {"shrinkA": 1, "shrinkB": 1}, "va": "center"}
-    look |= {"textcoords": "axes fraction", "fontsize": small_size() - 0.5}
-    for row, height in zip(upwards.iter_rows(named=True), spread(wanted, gap=gap), strict=True):
+    look |= {"textcoords": "axes fraction", "fontsize": labels.small_size() - 0.5}
+    for row, height in zip(
+        upwards.iter_rows(named=True), labels.spread(wanted, gap=gap), strict=True
+    ):
         name = f"{row['batch_size']}, {row['power_limit_w']:g} W"
         ax.annotate(name, (row["h"], row["mj"]), (0.02, height), **look)
 
@@ -234,15 +212,6 @@ _MAPPED: Final = {
 }
 _FEW: Final = 4.0
 _MANY: Final = 300.0
-_WRITTEN: Final = 8  # columns and rows up to which each value is written into its cell
-_LUMINANCE: Final = (0.2126, 0.7152, 0.0722)  # weights of red, green and blue (ITU-R BT.709)
-
-
-def _check(energy: pl.DataFrame, measure: str, name: str) -> None:
-    if measure not in _MAPPED:
-        raise DataError(f"measure must be one of {', '.join(_MAPPED)}; it is {measure!r}")
-    if energy.is_empty():
-        raise DataError(f"{name} has nothing to draw: no configuration is feasible")
 
 
 def _tick(axis: Axis, spread: float) -> None:
@@ -282,7 +251,6 @@ def plot_energy_map(
     >>> traceana.figures.plot_energy_map(energy).get_ylabel()
     'Power limit (W)'
     """
-    _check(energy, measure, "plot_energy_map")
     column, scale, label = _MAPPED[measure]
     sizes = energy["batch_size"].unique().sort().to_list()
     limits = energy["power_limit_w"].unique().sort().to_list()
@@ -299,11 +267,6 @@ def plot_energy_map(
     row, place = np.unravel_index(np.nanargmin(cells), cells.shape)
     star: dict[str, Any] = {"marker": "*", "s": 60, "color": color_of(1), "linewidths": 0.5}
     ax.scatter([place], [row], edgecolors=shade(ax, 0), zorder=4, gid="least", **star)
-    middle: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": small_size() - 1.5}
-    for (at, across), value in np.ndenumerate(cells) if max(cells.shape) <= _WRITTEN else ():
-        if not np.isnan(value) and (at, across) != (row, place):
-            color = _ink(ax, np.ravel(drawn.to_rgba(np.array([value]))))
-            ax.text(across, at, f"{value:.3g}", color=color, **middle)
     bar = figure_of(ax).colorbar(drawn, ax=ax, label=label)
     _tick(bar.ax.yaxis, high / low)
     ax.set_xticks(range(len(sizes)), [str(size) for size in sizes])
@@ -312,13 +275,6 @@ def plot_energy_map(
     ax.grid(visible=False)
     ax.set(xlabel="Batch size", ylabel="Power limit (W)")
     return ax
-
-
-def _ink(ax: Axes, cell: NDArray[np.float64]) -> str:
-    """Return the color of background or labels with more contrast to a cell."""
-    light = np.dot(cell[:3], _LUMINANCE)
-    inks = (shade(ax, 0), shade(ax))
-    return max(inks, key=lambda ink: float(abs(np.dot(to_rgb(ink), _LUMINANCE) - light)))
 
 
 @figure(
@@ -347,7 +303,6 @@ def plot_power_sweep(
     >>> traceana.figures.plot_power_sweep(energy).get_xlabel()
     'Power limit (W)'
     """
-    _check(energy, measure, "plot_power_sweep")
     column, scale, label = _MAPPED[measure]
     best = energy.sort(column, "batch_size")["batch_size"][0]
     largest = energy["batch_size"].max()
@@ -365,5 +320,5 @@ def plot_power_sweep(
     ax.set_yscale("log")
     _tick(ax.yaxis, max(energy[column]) / min(energy[column]))
     ax.set(xlabel="Power limit (W)", ylabel=label.replace(")", ", logarithmic)"))
-    legend_above(ax)
+    labels.legend_above(ax)
     return ax

@@ -19,15 +19,7 @@ from traceana.questions.energy.accuracy import (
 )
 from traceana.questions.energy.tables import EnergyCoverage, EnergySavings
 from traceana.schema import TRAINING_DEFAULTS, TrainingDefault, TrainingDefaults
-from traceana.schema.training_tables import (
-    CONFIGURATION,
-    TrainingTables,
-    check_eta,
-    default_batch_size,
-    max_power_w,
-    target_of,
-    trained_profiles,
-)
+from traceana.schema import training_tables as training
 from traceana.simulate.recurring.read import read_tables, trained_batches
 from traceana.simulate.recurring.tables import RecurringResult
 from traceana.stats.arguments import as_generator
@@ -85,7 +77,7 @@ def energy_coverage(
         ]
     batches = []
     for of, name in pairs:
-        goal = target_of(tables, gpu=of, dataset=name, target=target)
+        goal = training.target_of(tables, gpu=of, dataset=name, target=target)
         batches.append(_coverage_of(tables, gpu=of, dataset=name, target=goal))
     if not batches:
         raise DataError("no data set of this GPU was trained and has a default target")
@@ -93,14 +85,14 @@ def energy_coverage(
 
 
 def _coverage_of(
-    tables: TrainingTables, /, *, gpu: str, dataset: str, target: float
+    tables: training.TrainingTables, /, *, gpu: str, dataset: str, target: float
 ) -> pl.DataFrame:
     """Compute :func:`energy_coverage` of checked tables."""
     profiles = tables.power_profiles.filter(gpu=gpu, dataset=dataset)
     grid = profiles["power_limit_w"].n_unique()
-    profiled = profiles.group_by(CONFIGURATION).agg(power_limits=pl.len().cast(pl.Int64))
+    profiled = profiles.group_by(training.CONFIGURATION).agg(power_limits=pl.len().cast(pl.Int64))
     batches = trained_batches(tables, dataset=dataset, target=target).join(
-        profiled, on=CONFIGURATION, how="full", coalesce=True
+        profiled, on=training.CONFIGURATION, how="full", coalesce=True
     )
     note = (
         pl.when(pl.col("runs").is_null())
@@ -196,7 +188,7 @@ def energy_savings(
     >>> found.select("choice", "batch_size", "power_limit_w", pl.col("ratio").round(1)).rows()[1:]
     [('batch_size', 128, 250.0, 0.3), ('power_limit', 1024, 100.0, 0.9), ('both', 128, 150.0, 0.3)]
     """
-    check_eta(eta)
+    training.check_eta(eta)
     random = as_generator(rng)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     pairs = tables.power_profiles.select("gpu", "dataset").unique().sort("gpu", "dataset")
@@ -219,18 +211,18 @@ def energy_savings(
 
 
 def _open_configurations(
-    tables: TrainingTables, gpu: str, dataset: str, eta: float
+    tables: training.TrainingTables, gpu: str, dataset: str, eta: float
 ) -> tuple[dict[str, pl.DataFrame], str | None]:
     """Return the configurations that each choice selects from, and its note."""
     nothing: dict[str, pl.DataFrame] = dict.fromkeys(_CHOICES, pl.DataFrame())
     default = tables.defaults.get(dataset)
     if default is None:
         return nothing, "no default target and batch size are known"
-    profiles = trained_profiles(tables, gpu=gpu, dataset=dataset, target=default.target)
+    profiles = training.trained_profiles(tables, gpu=gpu, dataset=dataset, target=default.target)
     if profiles.is_empty():
         return nothing, "what was profiled was not trained to the default target"
-    batch_size = default_batch_size(profiles, default)
-    power_limit_w = max_power_w(tables, gpu)
+    batch_size = training.default_batch_size(profiles, default)
+    power_limit_w = training.max_power_w(tables, gpu)
     notes = []
     if batch_size < default.batch_size:
         notes.append(f"default batch size {default.batch_size} reduced to {batch_size}")
@@ -257,10 +249,7 @@ def _interval(
     spread: tuple[Folds, tuple[float, int]],
     note: str | None,
 ) -> dict[str, object]:
-    """Return the held-out ratio, its interval, and the note with why there is none.
-
-    `spread` is what varies: the runs by batch size, and the noise of the epochs' energy.
-    """
+    """Return the held-out ratio, its interval, and the note with why there is none."""
     among, baseline = open_to[choice], open_to["baseline"]
     folds, noise = spread
     if among.is_empty() or baseline.is_empty():

@@ -7,34 +7,12 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.page.blocks import (
-    Block,
-    Content,
-    Drawing,
-    Gallery,
-    Table,
-    Text,
-    drawing,
-    join_parts,
-    result_table,
-)
+from traceana.page import blocks as page
 from traceana.page.finding import Finding
 from traceana.page.section import Section
+from traceana.questions.energy import savings as results
+from traceana.questions.energy import tables
 from traceana.questions.energy.accuracy import batch_size_sweep
-from traceana.questions.energy.savings import (
-    ENERGY_NEEDS,
-    configurations,
-    coverage,
-    savings,
-    shown_gpu,
-    weights_of_energy,
-)
-from traceana.questions.energy.tables import (
-    CoverageCounts,
-    EnergyToAccuracy,
-    EtaSweep,
-    SavingsByChoice,
-)
 from traceana.store import Trace
 from traceana.tables.formatting import fraction_range, plural, share
 
@@ -67,48 +45,50 @@ _REASONS: Final = {
 }
 
 
-def build(traces: Sequence[Trace]) -> Content:
+def build(traces: Sequence[Trace]) -> page.Content:
     """Show the savings and the front of each trace; the rest is folded."""
-    return join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in traces))
+    return page.join_parts(_OPENING, ((trace.label, _trace(trace)) for trace in traces))
 
 
-def _trace(trace: Trace) -> Content:
-    saved, gpu = trace.once(savings), shown_gpu(trace)
-    energy = trace.once(configurations, gpu)
+def _trace(trace: Trace) -> page.Content:
+    saved, gpu = trace.once(results.savings), results.shown_gpu(trace)
+    energy = trace.once(results.configurations, gpu)
     by_choice = {measure: _by_choice(saved, measure) for measure in _CAPTIONS}
     pictures = _draw_savings(saved, trace)
-    columns: dict[str, Any] = {"columns": [*SavingsByChoice.columns()], "folded": True}
-    blocks: list[Block] = [
-        result_table(rows, SavingsByChoice, caption=_CAPTIONS[measure], **columns)
+    columns: dict[str, Any] = {"columns": [*tables.SavingsByChoice.columns()], "folded": True}
+    blocks: list[page.Block] = [
+        page.result_table(rows, tables.SavingsByChoice, caption=_CAPTIONS[measure], **columns)
         for measure, rows in by_choice.items()
     ]
     if energy:
         dataset = _shown_dataset(energy)
         front, heat, *_ = draw_configurations(trace, gpu, {dataset: energy[dataset]})
         pictures.append(front)
-        blocks += [Gallery((heat,)), *_tables(trace, gpu, dataset, energy[dataset])]
+        blocks += [page.Gallery((heat,)), *_tables(trace, gpu, dataset, energy[dataset])]
     blocks += [
-        Text(
+        page.Text(
             "Training runs and power profiles are joined on data set, network, batch size and "
             "optimizer. A batch size is excluded for the first of these reasons that applies; "
             "batch sizes with gaps were profiled at some of the power limits only."
         ),
-        _coverage(trace.once(coverage)),
+        _coverage(trace.once(results.coverage)),
     ]
-    lead = (Gallery(tuple(pictures)),) if pictures else ()
-    return Content(_findings(saved, gpu), tuple(blocks), lead, _LIMITATIONS).of(trace.label)
+    lead = (page.Gallery(tuple(pictures)),) if pictures else ()
+    return page.Content(_findings(saved, gpu), tuple(blocks), lead, _LIMITATIONS).of(trace.label)
 
 
-def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[page.Drawing]:
     """Draw the savings by choice on each GPU, and the configurations of each data set on one."""
     pictures = []
     for trace in traces:
-        energy = trace.once(savings).filter(objective="energy")
-        gpu = shown_gpu(trace)
+        energy = trace.once(results.savings).filter(objective="energy")
+        gpu = results.shown_gpu(trace)
         for each in energy.drop_nulls("ratio")["gpu"].unique().sort():
             key, about = f"savings-{trace.id}-{each}", f"Energy to the target on {each} by choice"
-            pictures.append(drawing("energy-savings", energy.filter(gpu=each), trace, key, about))
-        result = trace.once(configurations, gpu)
+            pictures.append(
+                page.drawing("energy-savings", energy.filter(gpu=each), trace, key, about)
+            )
+        result = trace.once(results.configurations, gpu)
         pictures += draw_configurations(trace, gpu, result) if result else []
     return pictures
 
@@ -134,7 +114,7 @@ def _by_choice(savings: pl.DataFrame, objective: str) -> pl.DataFrame:
     return fractions.join(default, on=on).join(best, on=on).sort(on)
 
 
-def _coverage(batches: pl.DataFrame) -> Table:
+def _coverage(batches: pl.DataFrame) -> page.Table:
     feasible = pl.col("feasible")
     counts = batches.group_by("gpu", "dataset", maintain_order=True).agg(
         feasible.sum().cast(pl.Int64),
@@ -142,10 +122,12 @@ def _coverage(batches: pl.DataFrame) -> Table:
         **{name: (pl.col("note") == note).sum() for name, note in _REASONS.items()},
         min_runs=pl.col("runs").filter(feasible).min(),
     )
-    return result_table(counts, CoverageCounts, caption="Batch sizes by feasibility", folded=True)
+    return page.result_table(
+        counts, tables.CoverageCounts, caption="Batch sizes by feasibility", folded=True
+    )
 
 
-def _draw_savings(savings: pl.DataFrame, trace: Trace) -> list[Drawing]:
+def _draw_savings(savings: pl.DataFrame, trace: Trace) -> list[page.Drawing]:
     both = savings.filter(objective="energy", choice="both").with_columns(
         energy_saved=1 - pl.coalesce("ratio_held_out", "ratio"),
         energy_saved_ci_low=1 - pl.col("ci_high"),
@@ -154,7 +136,7 @@ def _draw_savings(savings: pl.DataFrame, trace: Trace) -> list[Drawing]:
     if not both["energy_saved"].count():
         return []
     about = "Energy saved by the best batch size and power limit, in held-out runs if any"
-    return [drawing("energy-saved", both, trace, f"saved-{trace.id}", about)]
+    return [page.drawing("energy-saved", both, trace, f"saved-{trace.id}", about)]
 
 
 def _findings(savings: pl.DataFrame, gpu: str) -> tuple[str, ...]:
@@ -194,30 +176,32 @@ def _findings(savings: pl.DataFrame, gpu: str) -> tuple[str, ...]:
     return (Finding(first, heading=heading), f"{second}optimistic.")
 
 
-def _tables(trace: Trace, gpu: str, dataset: str, energy: pl.DataFrame) -> list[Block]:
+def _tables(trace: Trace, gpu: str, dataset: str, energy: pl.DataFrame) -> list[page.Block]:
     columns = ("batch_size", "power_limit_w", "tta_s", "eta_j", "runs", "epochs_min", "epochs_max")
-    front, weights = energy.filter("on_front"), trace.once(weights_of_energy, gpu, dataset)
+    front, weights = energy.filter("on_front"), trace.once(results.weights_of_energy, gpu, dataset)
     of = f"{dataset} on {gpu}"
     caption = f"Configurations on the front: {of}"
     least = f"Configuration of least cost by the weight of energy in the cost: {of}"
     return [
-        result_table(front.sort("tta_s"), EnergyToAccuracy, caption=caption, columns=columns),
-        result_table(weights, EtaSweep, caption=least),
+        page.result_table(
+            front.sort("tta_s"), tables.EnergyToAccuracy, caption=caption, columns=columns
+        ),
+        page.result_table(weights, tables.EtaSweep, caption=least),
     ]
 
 
 def draw_configurations(
     trace: Trace, gpu: str, energy: dict[str, pl.DataFrame], /
-) -> list[Drawing]:
+) -> list[page.Drawing]:
     """Draw front, maps and power limits of the largest data set, and a sweep of each."""
     dataset = _shown_dataset(energy)
     rows, job = energy[dataset], f"{trace.id}-{gpu}-{dataset}"
 
     def draw(
         figure: str, result: pl.DataFrame, key: str, what: str, of: str = dataset, **options: str
-    ) -> Drawing:
+    ) -> page.Drawing:
         about, subject = what.format(f"to the target of {of} on {gpu}"), f"{of} on {gpu.upper()}"
-        return drawing(figure, result, trace, key, about, subject=subject, **options)
+        return page.drawing(figure, result, trace, key, about, subject=subject, **options)
 
     pictures = [draw("energy-front", rows, f"front-{job}", "Energy versus time {}")]
     for measure in ("energy", "time"):
@@ -239,7 +223,7 @@ SECTION = Section(
     "Energy to accuracy",
     10,
     build,
-    needs=ENERGY_NEEDS,
+    needs=results.ENERGY_NEEDS,
     figures=(
         "energy-saved",
         "energy-savings",

@@ -14,14 +14,7 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana import simulate
 from traceana.cohorts.tables import RecurringGroups, WorkloadMapping
 from traceana.errors import DataError
-from traceana.questions.energy.savings import (
-    ENERGY_NEEDS,
-    defaults,
-    energy_savings,
-    recurring_sweep,
-    shown_gpu,
-    training_tables,
-)
+from traceana.questions.energy import savings as energy
 from traceana.questions.runtimes.fit import fit_distributions
 from traceana.questions.runtimes.ratio import runtime_ratio
 from traceana.questions.runtimes.tables import DistributionFits
@@ -48,13 +41,13 @@ _PARTS: Final[dict[str, dict[str, Any]]] = {
 
 def policy_variants(trace: Trace, gpu: str, /) -> pl.DataFrame:
     """Compare variants of the policy on a GPU (five seeds), and the policy on every GPU (ten)."""
-    tables = read_tables(*training_tables(trace), defaults=trace.once(defaults))
+    tables = read_tables(*energy.training_tables(trace), defaults=trace.once(energy.defaults))
     jobs = read_jobs(tables, gpu_types=gpu)
 
     def sweep(policy: str = "zeus", beta: float = 2.0) -> pl.DataFrame:
         return sweep_jobs(jobs, POLICIES[policy], _SEEDS, beta=beta)
 
-    every = trace.once(recurring_sweep)
+    every = trace.once(energy.recurring_sweep)
     zeus = every.filter(pl.col("gpu") == gpu, pl.col("seed").is_in(_SEEDS))
     usual = zeus.select("dataset", "seed", usual_j="energy_j")
     compared = [("beta", f"{beta:g}", zeus if beta == 2 else sweep(beta=beta)) for beta in _BETAS]
@@ -191,12 +184,6 @@ def map_groups_to_workloads(
     defaults
         Defaults by data set, as for :func:`energy_savings`.
 
-    Raises
-    ------
-    DataError
-        If no data set has a default run on the GPU, the groups have fewer distinct mean runtimes
-        than there are data sets, or every runtime of a cluster is 0.
-
     Examples
     --------
     >>> import traceana
@@ -250,7 +237,7 @@ def _default_runs(
     training_runs: IntoFrame, power_profiles: IntoFrame, gpu: str, defaults: TrainingDefaults | None
 ) -> pl.DataFrame:
     """Return [dataset, default_s, note] of a GPU, the shortest first, unknown ones last."""
-    savings = energy_savings(training_runs, power_profiles, defaults=defaults)
+    savings = energy.energy_savings(training_runs, power_profiles, defaults=defaults)
     gpus = savings["gpu"].unique().sort().to_list()
     if gpu not in gpus:
         raise DataError(f"gpu: {gpu!r} is unknown; found {', '.join(gpus) or 'none'}")
@@ -309,8 +296,8 @@ def has_any(trace: Trace, needs: Sequence[Mapping[str, tuple[str, ...]]], /) -> 
 def workloads_of(trace: Trace, /) -> tuple[Trace | None, str]:
     """Return the trace whose workloads represent groups, itself if it has any, and its GPU."""
     for workloads in (trace, *map(trace.store.trace, trace.store.traces())):
-        if has_any(workloads, ENERGY_NEEDS):
-            return workloads, shown_gpu(workloads)
+        if has_any(workloads, energy.ENERGY_NEEDS):
+            return workloads, energy.shown_gpu(workloads)
     return None, ""
 
 
@@ -319,7 +306,7 @@ def mapped_jobs(trace: Trace, workloads: Trace, gpu: str, /) -> pl.DataFrame:
     jobs = _grouped(trace)
     if "dataset" in jobs.columns:
         return jobs
-    tables, settings = training_tables(workloads), workloads.once(defaults)
+    tables, settings = energy.training_tables(workloads), workloads.once(energy.defaults)
     return map_groups_to_workloads(jobs, *tables, gpu=gpu, defaults=settings).jobs
 
 
@@ -335,7 +322,10 @@ def group_simulation(trace: Trace, workloads: Trace, gpu: str, /) -> RecurringGr
     try:
         jobs = first_groups(trace.once(mapped_jobs, workloads, gpu))
         return simulate.simulate_recurring_groups(
-            *training_tables(workloads), jobs, gpu=gpu, defaults=workloads.once(defaults)
+            *energy.training_tables(workloads),
+            jobs,
+            gpu=gpu,
+            defaults=workloads.once(energy.defaults),
         )
     except DataError as error:
         return str(error)

@@ -12,15 +12,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
-from traceana.drawing.labels import (
-    Percent,
-    legend_above,
-    name_group,
-    name_rows,
-    name_tick,
-    on_background,
-    write_beside,
-)
+from traceana.drawing import labels
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, figure_of, shade, start_axes
 from traceana.errors import DataError
@@ -39,11 +31,7 @@ _LOOKS: Final = {"zeus": (0, "-"), "grid": (4, "--"), "default": (3, ":"), "orac
     counts=(pl.count("batch_size"), "run"),
 )
 def plot_recurring_choices(
-    result: RecurringResult | pl.DataFrame,
-    /,
-    *,
-    ax: Axes | None = None,
-    batch_sizes: list[int] | None = None,
+    result: RecurringResult | pl.DataFrame, /, *, ax: Axes | None = None
 ) -> Axes:
     """Draw the batch size of every run against its recurrence.
 
@@ -51,8 +39,6 @@ def plot_recurring_choices(
     ----------
     result
         What `simulate_recurring` returns, or its history.
-    batch_sizes
-        Batch sizes to choose from; by default those of the result.
 
     Examples
     --------
@@ -63,10 +49,8 @@ def plot_recurring_choices(
     'Batch size'
     """
     history = result if isinstance(result, pl.DataFrame) else result.history
-    if history.is_empty():
-        raise DataError("plot_recurring_choices has nothing to draw: there is no run")
-    with_cost = [] if isinstance(result, pl.DataFrame) else list(result.job.batches)
-    sizes = sorted({*(batch_sizes or with_cost), *history["batch_size"]})
+    offered = [] if isinstance(result, pl.DataFrame) else result.job.batches
+    sizes = sorted({*offered, *history["batch_size"]})
     # without its yellow, which is too pale on white
     shades = ListedColormap(colormaps["viridis"](np.linspace(0.85, 0, 256)))
     ax = start_axes(ax)
@@ -109,17 +93,17 @@ def plot_regret(recurrences: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     >>> traceana.figures.plot_regret(regret).get_ylabel()
     'Cumulative regret (MJ)'
     """
-    if recurrences.is_empty() or recurrences["cumulative_regret_j"].has_nulls():
-        raise DataError("plot_regret has nothing to draw: there is no recurrence or no oracle")
+    if recurrences["cumulative_regret_j"].has_nulls():
+        raise DataError("plot_regret has nothing to draw: there is no oracle")
     ax = start_axes(ax)
     for (policy,), rows in recurrences.group_by("policy", maintain_order=True):
         name, regret_mj = str(policy), rows["cumulative_regret_j"] / 1e6
         place, line = _LOOKS.get(name, (5, "-"))
         look: dict[str, Any] = {"color": color_of(place), "linestyle": line, "linewidth": 1.2}
-        ax.plot(rows["recurrence"], regret_mj, label=name_group([name]), gid=name, **look)
+        ax.plot(rows["recurrence"], regret_mj, label=labels.name_group([name]), gid=name, **look)
     ax.set_xlim(left=0)
     ax.set(xlabel="Recurrence", ylabel="Cumulative regret (MJ)")
-    legend_above(ax, ncols=4)
+    labels.legend_above(ax, ncols=4)
     return ax
 
 
@@ -161,8 +145,6 @@ def plot_search_path(
         for size, limit in history.select("batch_size", "power_limit_w").iter_rows()
         if size in sizes and limit in limits
     ]
-    if not path:
-        raise DataError("plot_search_path has nothing to draw: no run is on the map")
     ax = plot_energy_map(energy, ax=ax, measure="cost")
     look: dict[str, Any] = {"color": color_of(1), "linewidth": 1.0, "linestyle": "-", "gid": "path"}
     edge = withStroke(linewidth=2.2, foreground=shade(ax, 0))
@@ -211,8 +193,8 @@ def plot_energy_optima(
         text = f"η = {low:g}" if low == high else f"η = {low:g} to {high:g}"
         at = (time_s / 3600, energy_j / 1e6)
         ax.scatter([at[0]], [at[1]], marker="*", s=60, color=color_of(1), zorder=5)
-        behind = {**on_background(ax), "alpha": 0.75}
-        write_beside(ax, text, at, (7, 8), fontsize="small", bbox=behind, zorder=6)
+        behind = {**labels.on_background(ax), "alpha": 0.75}
+        labels.write_beside(ax, text, at, (7, 8), fontsize="small", bbox=behind, zorder=6)
     return ax
 
 
@@ -243,8 +225,6 @@ def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -
     'Relative energy (geometric mean)'
     """
     table = variants.drop_nulls("energy")
-    if table.is_empty():
-        raise DataError("plot_policy_variants has nothing to draw: no variant was simulated")
     ax = start_axes(ax, height_in=0.8 + 0.26 * table.height)
     rows = range(table.height)
     line: dict[str, Any] = {"color": color_of(0), "linewidth": 1.2, "linestyle": "-"}
@@ -256,7 +236,7 @@ def plot_policy_variants(variants: pl.DataFrame, /, *, ax: Axes | None = None) -
     ax.axvline(1, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     what = table["comparison"][0]
     names = table["variant"].str.to_uppercase() if what == "GPU" else table["variant"]
-    ax.set_yticks(rows, [name_tick(variant) for variant in names])
+    ax.set_yticks(rows, [labels.name_tick(variant) for variant in names])
     ax.set_ylim(table.height - 0.5, -0.7)
     ax.margins(x=0.12)
     ax.grid(visible=False, axis="y")
@@ -319,14 +299,14 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
             rows["row"],
             **marks,
             color=color,
-            label=name_group([gpu and gpu.upper()]),
+            label=labels.name_group([gpu and gpu.upper()]),
         )
     ax.axvline(0, color=shade(ax), linewidth=0.8, linestyle="--", zorder=0.5)
     ax.xaxis.set_major_locator(MaxNLocator(6))  # a percentage is wide
-    ax.xaxis.set_major_formatter(Percent())
-    name_rows(ax, datasets)
+    ax.xaxis.set_major_formatter(labels.Percent())
+    labels.name_rows(ax, datasets)
     ax.set_xlabel(measure.replace("_", " ").capitalize())
-    legend_above(ax, ncols=4, handletextpad=0.2)
+    labels.legend_above(ax, ncols=4, handletextpad=0.2)
     return ax
 
 

@@ -7,17 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from traceana.page.blocks import (
-    Block,
-    Content,
-    Drawing,
-    Gallery,
-    Text,
-    drawing,
-    join_parts,
-    picture_key,
-    result_table,
-)
+from traceana.page import blocks as page
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.energy import savings
@@ -58,12 +48,12 @@ _SHOWN: Final = tuple(
 )
 
 
-def build(traces: Sequence[Trace]) -> Content:
+def build(traces: Sequence[Trace]) -> page.Content:
     """Show savings of the last five recurrences, and the regret of one job, of each trace."""
     energy, groups = _split(traces)
     parts = [(trace.label, _trace(trace)) for trace in energy]
     parts += [(f"Groups of recurring jobs: {trace.label}", build_groups(trace)) for trace in groups]
-    return join_parts(_OPENING, parts)
+    return page.join_parts(_OPENING, parts)
 
 
 def _split(traces: Sequence[Trace]) -> tuple[list[Trace], list[Trace]]:
@@ -79,10 +69,10 @@ def _summary(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame, str]:
     return summary, summary.drop_nulls("energy_saved").sort("energy_saved").filter(gpu=gpu), gpu
 
 
-def _trace(trace: Trace) -> Content:
+def _trace(trace: Trace) -> page.Content:
     summary, on_gpu, gpu = _summary(trace)
     mean = f"mean of {plural(len(savings.SEEDS), 'seed')}"
-    pictures: list[Drawing] = []
+    pictures: list[page.Drawing] = []
     if summary["energy_saved"].count():
         for what, other in (("energy", "time"), ("time", "energy")):
             shown = summary.drop(pl.selectors.starts_with(f"{other}_saved"))
@@ -90,11 +80,11 @@ def _trace(trace: Trace) -> Content:
             key = f"recurring-{what}-{trace.id}"
             n = {name: summary[name].n_unique() for name in ("dataset", "gpu")}
             subject = f"{plural(n['dataset'], 'data set')}, {plural(n['gpu'], 'GPU')}"
-            pictures.append(drawing("energy-saved", shown, trace, key, about, subject=subject))
+            pictures.append(page.drawing("energy-saved", shown, trace, key, about, subject=subject))
     if on_gpu.height:
         one_job = draw_one_job(trace, gpu, on_gpu["dataset"][-1])
         pictures[1:1] = [picture for picture in one_job if picture.figure == "regret"]
-    table = result_table(
+    table = page.result_table(
         summary,
         SweepSummary,
         caption=f"Last five recurrences versus the default, {mean}. "
@@ -104,9 +94,9 @@ def _trace(trace: Trace) -> Content:
         columns=_SHOWN,
         folded=True,
     )
-    lead: list[Block] = [Gallery(tuple(pictures))] if pictures else []
+    lead: list[page.Block] = [page.Gallery(tuple(pictures))] if pictures else []
     if on_gpu.is_empty():
-        return Content((), (table,), tuple(lead), _LIMITATIONS).of(trace.label)
+        return page.Content((), (table,), tuple(lead), _LIMITATIONS).of(trace.label)
     slower = (on_gpu["time_saved"] < 0).sum()
     but = f"; {slower} of {plural(on_gpu.height, 'job')} take longer" if slower else ""
     ends = fraction_range(on_gpu["energy_saved"][0], on_gpu["energy_saved"][-1])
@@ -116,16 +106,16 @@ def _trace(trace: Trace) -> Content:
         f"{len(savings.SEEDS)} seeds){but}.",
         heading=f"jobs that learn their settings save {ends} of the energy",
     )
-    return Content((finding,), (table,), tuple(lead), _LIMITATIONS).of(trace.label)
+    return page.Content((finding,), (table,), tuple(lead), _LIMITATIONS).of(trace.label)
 
 
-def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
+def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[page.Drawing]:
     """Draw the regret by policy of a job, its choices and their path, and optima on the front."""
     where = f"of {dataset} on {gpu}"
 
-    def draw(figure: str, result: object, kind: str, about: str, **options: object) -> Drawing:
+    def draw(figure: str, result: object, kind: str, about: str, **options: object) -> page.Drawing:
         key, subject = f"{kind}-{trace.id}-{gpu}-{dataset}", f"{dataset} on {gpu.upper()}"
-        return drawing(figure, result, trace, key, about, subject=subject, **options)  # type: ignore[arg-type]
+        return page.drawing(figure, result, trace, key, about, subject=subject, **options)  # type: ignore[arg-type]
 
     results = trace.once(savings.recurring_policies, gpu, dataset)
     regret = pl.concat(
@@ -150,7 +140,7 @@ def draw_one_job(trace: Trace, gpu: str, dataset: str, /) -> list[Drawing]:
     return pictures
 
 
-def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
+def draw_variants(trace: Trace, gpu: str, /) -> list[page.Drawing]:
     """Draw variants of the policy: by beta, by the part left out, and by GPU."""
     result = trace.once(analyze.policy_variants, gpu)
     of_all = f"Energy of all recurrences on {gpu}"
@@ -166,20 +156,22 @@ def draw_variants(trace: Trace, gpu: str, /) -> list[Drawing]:
         if rows["energy"].count():
             subject = plural(rows["datasets"].max(), "data set")  # type: ignore[arg-type]
             subject += "" if what == "GPU" else f" on {gpu.upper()}"
-            pictures.append(drawing("policy-variants", rows, trace, key, text, subject=subject))
+            pictures.append(
+                page.drawing("policy-variants", rows, trace, key, text, subject=subject)
+            )
     return pictures
 
 
-def build_groups(trace: Trace, /) -> Content:
+def build_groups(trace: Trace, /) -> page.Content:
     """Show runtime ratios of groups before and after mapping, and the simulated groups."""
     workloads, gpu = analyze.workloads_of(trace)
     ratios = trace.once(analyze.ratio_stages, workloads, gpu)
     if ratios.is_empty():
-        return Content((), (Text("No group has two jobs with a start and an end."),))
+        return page.Content((), (page.Text("No group has two jobs with a start and an end."),))
     picture = _draw_ratios(trace, ratios, "ecdf", "Runtime ratios")
-    blocks: list[Block] = [Text("", (_RATIOS,)), Gallery((picture,))]
+    blocks: list[page.Block] = [page.Text("", (_RATIOS,)), page.Gallery((picture,))]
     if fits := trace.once(analyze.ratio_fits, workloads, gpu):
-        table = result_table(
+        table = page.result_table(
             pl.concat(fit.table.with_columns(stage=pl.lit(name)) for name, fit in fits.items()),
             FittedFamilies,
             columns=("stage", "family", "n", "aic", "delta", "ks_statistic"),
@@ -190,15 +182,17 @@ def build_groups(trace: Trace, /) -> Content:
         blocks.append(table)
     if not workloads:
         missing = "No trace in the store has training_runs and power_profiles"
-        return Content((), (*blocks, Text(f"{missing}: groups cannot be simulated.")))
+        return page.Content((), (*blocks, page.Text(f"{missing}: groups cannot be simulated.")))
     simulated = trace.once(analyze.group_simulation, workloads, gpu)
     if isinstance(simulated, str):
-        return Content((), (*blocks, Text(f"The groups cannot be simulated: {simulated}.")))
+        return page.Content(
+            (), (*blocks, page.Text(f"The groups cannot be simulated: {simulated}."))
+        )
     rows = simulated.by_dataset()
     several = rows["dataset"].null_count()
     blocks += [
-        Text(f"Workloads: {workloads.label}, on {gpu}.", (_GROUPS,)),
-        result_table(
+        page.Text(f"Workloads: {workloads.label}, on {gpu}.", (_GROUPS,)),
+        page.result_table(
             rows.drop_nulls("dataset"),
             GroupsByDataset,
             caption=f"Groups of recurring jobs simulated on {gpu}",
@@ -207,22 +201,22 @@ def build_groups(trace: Trace, /) -> Content:
     ]
     row = rows.row(-1, named=True)
     if (saved := row["energy_saved"]) is None:
-        return Content((), tuple(blocks)).of(trace.label)
+        return page.Content((), tuple(blocks)).of(trace.label)
     finding = (
         f"{count(row['recurrences'])} jobs in {plural(row['groups'], 'recurring group')} "
         f"that learn their batch size and power limit use {share(abs(saved))} "
         f"{'less' if saved >= 0 else 'more'} energy than the default on {gpu} in the simulation, "
         f"exploration included; {share(row['concurrent'])} of the runs overlap."
     )
-    return Content((finding,), tuple(blocks)).of(trace.label)
+    return page.Content((finding,), tuple(blocks)).of(trace.label)
 
 
-def _draw_ratios(trace: Trace, ratios: pl.DataFrame, kind: str, what: str) -> Drawing:
-    key, about = picture_key(f"ratio-{kind}", trace), f"{what} of recurring jobs"
-    return drawing("ratio-distribution", ratios, trace, key, about, kind=kind)
+def _draw_ratios(trace: Trace, ratios: pl.DataFrame, kind: str, what: str) -> page.Drawing:
+    key, about = page.picture_key(f"ratio-{kind}", trace), f"{what} of recurring jobs"
+    return page.drawing("ratio-distribution", ratios, trace, key, about, kind=kind)
 
 
-def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[page.Drawing]:
     """Draw the choices of one job of each trace, and the distributions of runtime ratios."""
     energy, groups = _split(traces)
     pictures = []
@@ -244,18 +238,18 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
                 rows = saved.select("dataset", f"{what}_saved", "gpu")
                 about = f"{what.capitalize()} saved by {by}, exploration included"
                 if rows[f"{what}_saved"].count():
-                    key = picture_key(f"groups-{what}", trace)
+                    key = page.picture_key(f"groups-{what}", trace)
                     subject = f"{plural(rows.height, 'data set')} on {gpu.upper()}"
                     pictures.append(
-                        drawing("energy-saved", rows, trace, key, about, subject=subject)
+                        page.drawing("energy-saved", rows, trace, key, about, subject=subject)
                     )
         pictures.append(_draw_ratios(trace, ratios, "histogram", "Histogram of runtime ratios"))
         look = {"what": "Runtime ratio", "unit": "1 is the mean"}
         for stage, fit in trace.once(analyze.ratio_fits, workloads, gpu).items():
             if fit.quantiles is not None and fit.quantiles.height:
-                key = picture_key(f"ratio-fit-{stage.split()[0]}", trace)
+                key = page.picture_key(f"ratio-fit-{stage.split()[0]}", trace)
                 about = f"Distributions fitted to runtime ratios {stage}"
-                pictures.append(drawing("distribution-fit", fit, trace, key, about, **look))
+                pictures.append(page.drawing("distribution-fit", fit, trace, key, about, **look))
     return pictures
 
 

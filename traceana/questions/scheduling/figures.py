@@ -7,18 +7,9 @@ from typing import Any, Final
 import polars as pl
 from matplotlib.axes import Axes
 
-from traceana.drawing.labels import (
-    Percent,
-    end_of_percent,
-    legend_above,
-    name_group,
-    name_rows,
-    natural_order,
-    small_size,
-)
+from traceana.drawing import labels
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, start_axes
-from traceana.errors import DataError
 from traceana.tables.formatting import share
 
 _MOST_BARRED: Final = 3
@@ -51,9 +42,7 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     'Deadlines met'
     """
     table = groups.drop_nulls("fraction_met")
-    if table.is_empty():
-        raise DataError("plot_deadlines_met has nothing to draw: no job has a deadline")
-    names = natural_order(table["group"].unique())
+    names = labels.natural_order(table["group"].unique())
     policies = table["policy"].unique(maintain_order=True).to_list()
     barred = len(names) <= _MOST_BARRED
     tall = 0.7 + 0.13 * len(names) * len(policies) if barred else 1.0 + 0.3 * len(names)
@@ -61,31 +50,30 @@ def plot_deadlines_met(groups: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     width = (0.8 if barred else 0.7) / len(policies)
     for nth, policy in enumerate(policies):
         rows = table.filter(policy=policy)
-        look: dict[str, Any] = {"color": color_of(nth), "label": name_group([policy])}
+        look: dict[str, Any] = {"color": color_of(nth), "label": labels.name_group([policy])}
         at = [names.index(name) + width * (nth + 0.5 - len(policies) / 2) for name in rows["group"]]
         if barred:
             bars = ax.barh(at, 100 * rows["fraction_met"], width, **look)
             texts = [f"{policy} {share(met)}" for met in rows["fraction_met"]]
-            ax.bar_label(bars, texts, padding=2, fontsize=small_size() - 1)
+            ax.bar_label(bars, texts, padding=2, fontsize=labels.small_size() - 1)
         else:
             look |= {"marker": _MARKERS[nth % len(_MARKERS)], "gid": policy}
             ax.scatter(rows["fraction_met"], at, s=14, linewidths=0, **look)
     ax.set_xlabel("Deadlines met")
     if barred:
-        name_rows(ax, names)
+        labels.name_rows(ax, names)
         ax.set_xlim(0, 130)  # room for the names
         ax.set_xticks(range(0, 101, 25))
-        ax.xaxis.set_major_formatter(Percent(100))
+        ax.xaxis.set_major_formatter(labels.Percent(100))
     else:
-        name_rows(ax, names, below=0.6)
-        ax.set_xlim(0, end_of_percent(table["fraction_met"]))
-        ax.xaxis.set_major_formatter(Percent())
-        legend_above(ax, ncols=3, handletextpad=0.1)
+        labels.name_rows(ax, names, below=0.6)
+        ax.set_xlim(0, labels.end_of_percent(table["fraction_met"]))
+        ax.xaxis.set_major_formatter(labels.Percent())
+        labels.legend_above(ax, ncols=3, handletextpad=0.1)
     return ax
 
 
 _FIRST: Final = 70  # below, every policy allocates nearly all requests
-_MOST: Final = 8
 _LINE: Final = "Line: one placement policy, mean over seeds. "
 
 
@@ -152,7 +140,7 @@ def plot_placement_fragment(placement: pl.DataFrame, /, *, ax: Axes | None = Non
 def _lines(placement: pl.DataFrame, quantity: str, ax: Axes | None) -> Axes:
     ax = _policies(placement, "arrived", quantity, ax)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(Percent(100))
+        axis.set_major_formatter(labels.Percent(100))
     ax.set_xlabel("Requested GPUs")
     return ax
 
@@ -178,10 +166,7 @@ def plot_policy_lines(lines: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
     >>> traceana.figures.plot_policy_lines(lines).get_ylabel()
     'Mean wait (s)'
     """
-    names = [name for name in lines.columns if name != "policy"]
-    if len(names) != 2:
-        raise DataError("plot_policy_lines needs the columns policy, x and y")
-    x, y = names
+    x, y = (name for name in lines.columns if name != "policy")
     ax = _policies(lines, x, y, ax)
     ax.set_ylim(bottom=0)
     ax.set(xlabel=x, ylabel=y)
@@ -190,12 +175,10 @@ def plot_policy_lines(lines: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes
 
 def _policies(lines: pl.DataFrame, x: str, y: str, ax: Axes | None) -> Axes:
     policies = lines["policy"].unique(maintain_order=True).to_list()
-    if not 0 < len(policies) <= _MOST:
-        raise DataError(f"the figure draws 1 to {_MOST} policies, not {len(policies)}")
     ax = start_axes(ax)
     for policy in policies:
         mean = lines.filter(policy=policy).group_by(x).agg(pl.col(y).mean()).sort(x)
-        ax.plot(mean[x], mean[y], label=name_group([policy]))
+        ax.plot(mean[x], mean[y], label=labels.name_group([policy]))
     ax.margins(x=0)
     ax.locator_params(axis="x", nbins=5)
     ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))

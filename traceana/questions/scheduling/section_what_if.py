@@ -9,25 +9,14 @@ from typing import Final
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.page.blocks import (
-    Block,
-    Content,
-    Drawing,
-    Gallery,
-    Text,
-    captioned,
-    drawing,
-    join_parts,
-    picture_key,
-    result_table,
-)
+from traceana.page import blocks as page
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.scheduling import what_if
 from traceana.questions.workload.waiting import overtaking
 from traceana.simulate.placement.simulate import summarize_placement
 from traceana.simulate.placement.tables import PlacementSummary
-from traceana.simulate.schedule.capacity import OWN, calibrate, unused
+from traceana.simulate.schedule.capacity import OWN, calibrate
 from traceana.simulate.schedule.tables import ScheduleGroups
 from traceana.store import Trace
 from traceana.tables.formatting import duration, listed, share
@@ -72,7 +61,7 @@ _WAITS: Final = (
 _MET: Final = ("policy", "group", "gpus", "jobs", "n_declined", "fraction_met", "wait_s_mean")
 
 
-def build(traces: Sequence[Trace]) -> Content:
+def build(traces: Sequence[Trace]) -> page.Content:
     """Show the what-ifs of each trace."""
     parts = []
     for trace in traces:
@@ -80,37 +69,35 @@ def build(traces: Sequence[Trace]) -> Content:
             parts.append((trace.label, _trace(trace)))
         except DataError:  # no job has a submission, a runtime and GPUs
             continue
-    return replace(join_parts(_OPENING, parts), limitations=_LIMITATIONS) if parts else Content()
+    if not parts:
+        return page.Content()
+    return replace(page.join_parts(_OPENING, parts), limitations=_LIMITATIONS)
 
 
-def _trace(trace: Trace) -> Content:
+def _trace(trace: Trace) -> page.Content:
     waits = trace.once(what_if.waits_by_policy)
     if waits.is_empty():
         raise DataError(f"{trace.id}: no job can be scheduled")
     findings = [_of_waits(trace, waits)]
-    blocks: list[Block] = [
-        *([Text(compared)] if (compared := calibrate(waits)) else []),
-        result_table(
-            waits,
-            ScheduleGroups,
-            caption="Waits by policy",
-            columns=_WAITS,
-            folded=True,
+    blocks: list[page.Block] = [
+        *([page.Text(compared)] if (compared := calibrate(waits)) else []),
+        page.result_table(
+            waits, ScheduleGroups, caption="Waits by policy", columns=_WAITS, folded=True
         ),
     ]
-    lead: list[Block] = []
+    lead: list[page.Block] = []
     if all(trace.has(table, columns) for table, columns in what_if.PLANNED.items()):
         met = trace.once(what_if.deadlines_by_policy)
         if met["fraction_met"].count():
-            key = picture_key("deadlines-met", trace)
+            key = page.picture_key("deadlines-met", trace)
             about = "Deadlines met by policy and cluster"
             subject = trace.label
-            picture = drawing("deadlines-met", met, trace, key, about, subject=subject)
-            lead.append(Gallery((picture,)))
+            picture = page.drawing("deadlines-met", met, trace, key, about, subject=subject)
+            lead.append(page.Gallery((picture,)))
             caption = "Deadlines met by policy"
             blocks += [
-                Text(_DEADLINES),
-                result_table(met, ScheduleGroups, caption=caption, columns=_MET, folded=True),
+                page.Text(_DEADLINES),
+                page.result_table(met, ScheduleGroups, caption=caption, columns=_MET, folded=True),
             ]
             n_deadlines = pl.col("n_deadlines")
             weighted = (pl.col("fraction_met") * n_deadlines).sum() / n_deadlines.sum()
@@ -122,24 +109,34 @@ def _trace(trace: Trace) -> Content:
             drawn = "; the deadlines were drawn at random" * generated
             finding = Finding(f"{met_by} (simulated{drawn}; n = {n:,}).", heading=met_by)
             findings.append(finding)
-    return Content(tuple(findings), tuple(blocks), lead=tuple(lead)).of(trace.label)
+    return page.Content(tuple(findings), tuple(blocks), lead=tuple(lead)).of(trace.label)
 
 
 def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     mean = (pl.col("wait_s_mean") * pl.col("jobs")).sum() / pl.col("jobs").sum()
     of = dict(waits.group_by("policy", maintain_order=True).agg(mean).iter_rows())
+    if of["fifo"] == 0 and "recorded" not in of and OWN[-1] in waits["capacity"]:
+        return Finding(
+            "the log has neither start times nor the number of GPUs, so it cannot tell how long "
+            f"jobs wait; `traceana simulate schedule {trace.id} --gpus N` simulates their waits.",
+            heading="waits need start times or the number of GPUs",
+            certainty="cannot tell",
+        )
+    shown = {policy: duration(wait) for policy, wait in of.items()}
+    fifo, easy = (shown[policy + _MORE] for policy in what_if.WAITS)
     jobs = waits.filter(policy="fifo")["jobs"].sum()
-    if of["fifo"] == 0 and (untold := _untold(trace, waits, of)) is not None:
-        return untold
-    shown = {
-        policy: "less than 1 s" if 0 < wait < 1 else duration(wait) for policy, wait in of.items()
-    }
-    is_waiting, few = any(of[policy] for policy in what_if.WAITS), ""
-    if all(of[policy] == of[policy + _MORE] for policy in what_if.WAITS):
-        few = _too_few(trace, waits)
-    text = _simulated(shown, is_waiting, f"simulated; n = {jobs:,}", few)
-    closest, compared, reproduced = _compare(of, shown, trace.once(overtaking) or 0.0)
-    text += compared
+    text = (
+        f"GPU jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "
+        f"(backfilling), and with 10 % more GPUs {fifo} and {easy} (simulated; n = {jobs:,})."
+    )
+    closest, reproduced = "easy", True
+    if "recorded" in of:
+        overtaken = trace.once(overtaking) or 0.0
+        closest, reproduced = _compare(of, overtaken)
+        text += f" They waited {shown['recorded']}"
+        if overtaken >= _OVERTAKEN:
+            text += f"; {share(overtaken)} of them started before an earlier job of their queue"
+        text += "." if reproduced else f".{_CANNOT_TELL}"
     _, running, lacking = trace.once(what_if.jobs_to_schedule, what_if.MOST_JOBS)
     if running:
         text += f" Running jobs (n = {running:,}) hold their GPUs until the end of the window."
@@ -150,92 +147,22 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     if not reproduced:
         heading = "the simulation does not reproduce the recorded waits"
         return Finding(text, heading=heading, certainty="cannot tell")
-    return Finding(text, heading=_heading(closest, shown, few), certainty="estimated")
+    today, more, easy = shown[closest], shown[closest + _MORE], shown["easy"]
+    heading = (
+        f"the mean wait of {today} would be {easy} with backfilling, {more} with 10 % more GPUs"
+    )
+    same = today == more == easy
+    return Finding(text, heading=heading, certainty="estimated", is_null=same)
 
 
-def _too_few(trace: Trace, waits: pl.DataFrame) -> str:
-    """State that a tenth of the GPUs is fewer than any job requests; else empty."""
-    gpus = dict(waits.group_by("policy").agg(pl.col("gpus").max()).iter_rows())
-    sizes = trace.scan("jobs").select(pl.col("gpus").filter(pl.col("gpus") > 0).min())
-    least, more = sizes.collect().item(), gpus["fifo" + _MORE] - gpus["fifo"]
-    if more >= least:
-        return ""
-    return f" 10 % more GPUs ({more:.0f}) are fewer than any job requests ({least:g})."
-
-
-def _compare(
-    of: dict[str, float], shown: dict[str, str], overtaken: float
-) -> tuple[str, str, bool]:
-    """Return the policy closest to the recorded waits, a sentence, and whether it meets them."""
-    if "recorded" not in of:
-        return "easy", "", True
+def _compare(of: dict[str, float], overtaken: float) -> tuple[str, bool]:
+    """Return the policy closest to the recorded waits, and whether it reproduces them."""
     wait = of["recorded"]
     closest = min(what_if.WAITS, key=lambda policy: abs(of[policy] - wait))
     low, high = sorted(of[policy] for policy in what_if.WAITS)
     is_met = low / _FACTOR <= wait <= high * _FACTOR or abs(wait - of[closest]) <= _CLOSE_S
-    how = f", which is closer to {closest}" if shown["fifo"] != shown["easy"] else ""
-    if shown["recorded"] in {shown[policy] for policy in what_if.WAITS}:
-        how = " too" if shown["fifo"] == shown["easy"] else how
-    elif not is_met or not 2 * low - high <= wait <= 2 * high - low:
-        how = f", {'longer' if wait > high else 'shorter'} than under either"
-    elif closest == "fifo" and overtaken >= _OVERTAKEN:
-        is_met = False
-        how += f", but {share(overtaken)} of them started before an earlier job of their queue"
-    return (
-        closest,
-        f" They waited {shown['recorded']}{how}.{'' if is_met else _CANNOT_TELL}",
-        is_met,
-    )
-
-
-def _simulated(shown: dict[str, str], is_waiting: bool, how: str, few: str) -> str:
-    """State the mean waits under each policy, today and with more GPUs."""
-    if not is_waiting:
-        return (
-            "GPU jobs would not wait under fifo or easy (backfilling) with the GPUs that there are "
-            f"({how})."
-        )
-    fifo, easy = (shown[policy + _MORE] for policy in what_if.WAITS)
-    more = "" if few else f", and with 10 % more GPUs {fifo} and {easy}"
-    return (
-        f"GPU jobs would wait {shown['fifo']} on average under fifo and {shown['easy']} under easy "
-        f"(backfilling){more} ({how}).{few}"
-    )
-
-
-def _heading(closest: str, shown: dict[str, str], few: str) -> str:
-    """Return what easy, or more GPUs, would change for a log that is closest to a policy."""
-    today, more, easy = shown[closest], shown[closest + _MORE], shown["easy"]
-    if today == easy == duration(0):
-        return "GPU jobs would not wait under fifo or easy"
-    if easy != today:
-        also = "" if few else f", 10 % more GPUs to {more}"
-        return f"backfilling (easy) would change the mean wait from {today} to {easy}{also}"
-    if more != today:
-        return f"10 % more GPUs would change the mean wait under {closest} from {today} to {more}"
-    return few.strip(" .") or "10 % more GPUs would not shorten the mean wait"
-
-
-def _untold(trace: Trace, waits: pl.DataFrame, of: dict[str, float]) -> Finding | None:
-    """Return why the log cannot tell how waits would change, where none waits for GPUs."""
-    if "recorded" not in of and set(waits["capacity"].drop_nulls()) >= {OWN[-1]}:
-        text = (
-            f"the log has neither start times nor the number of GPUs, so it cannot "
-            f"tell how long jobs wait; `traceana simulate schedule {trace.id} --gpus N` simulates "
-            "their waits on N GPUs."
-        )
-        heading = "waits need start times or the number of GPUs"
-        return Finding(text, heading=heading, certainty="cannot tell")
-    if of.get("recorded") and (idle := unused(waits)):
-        n = waits.filter(pl.col("policy") == "recorded")["jobs"].sum()
-        text = (
-            f"GPU jobs waited {duration(of['recorded'])} on average "
-            f"(n = {n:,}), but {idle}. The log cannot tell whether more GPUs or another policy "
-            "would shorten their waits."
-        )
-        heading = "the jobs do not fill the GPUs, so waits have other causes"
-        return Finding(text, heading=heading, certainty="cannot tell")
-    return None
+    overtakes = closest == "fifo" and overtaken >= _OVERTAKEN
+    return closest, is_met and not (overtakes and low < wait < high)
 
 
 SECTION = Section(
@@ -268,9 +195,9 @@ _AT: Final = 100
 _SHOWN: Final = (50, 80, 100, 120)
 
 
-def build_placement(traces: Sequence[Trace]) -> Content:
+def build_placement(traces: Sequence[Trace]) -> page.Content:
     """Show the placement of each trace whose jobs and machines have GPUs."""
-    findings, pictures, tables = list[str](), list[Drawing](), list[Block]()
+    findings, pictures, tables = list[str](), list[page.Drawing](), list[page.Block]()
     for trace in traces:
         try:
             runs = trace.once(what_if.placement_runs)
@@ -280,18 +207,18 @@ def build_placement(traces: Sequence[Trace]) -> Content:
         findings += _findings(trace, summary)
         for quantity, what in (("allocated", "Allocated GPUs"), ("fragment", "Fragment")):
             figure, about = f"placement-{quantity}", f"{what} as jobs arrive, by placement policy"
-            key, shown = picture_key(figure, trace), runs.filter(ties="name")
-            pictures.append(drawing(figure, shown, trace, key, about, subject=trace.label))
+            key, shown = page.picture_key(figure, trace), runs.filter(ties="name")
+            pictures.append(page.drawing(figure, shown, trace, key, about, subject=trace.label))
         caption = "GPUs allocated and fragments by policy and GPUs requested"
         rows = summary.filter(pl.col("arrived").is_in(_SHOWN))
-        table = result_table(rows, PlacementSummary, caption=caption, folded=True)
-        tables += captioned([table], trace.label)
+        table = page.result_table(rows, PlacementSummary, caption=caption, folded=True)
+        tables += page.captioned([table], trace.label)
     if not tables:
-        return Content()
-    return Content(
+        return page.Content()
+    return page.Content(
         tuple(findings),
-        (Text(_ABOUT), Gallery(tuple(pictures[1:])), *tables),
-        lead=(Gallery(tuple(pictures[:1])),),
+        (page.Text(_ABOUT), page.Gallery(tuple(pictures[1:])), *tables),
+        lead=(page.Gallery(tuple(pictures[:1])),),
         limitations=_PLACEMENT_LIMITATIONS,
     )
 

@@ -11,15 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
-from traceana.simulate.batching.workers import (
-    LARGEST,
-    PUBLISHED,
-    Speed,
-    earliest,
-    iteration_times,
-    share,
-    whole,
-)
+from traceana.simulate.batching import workers
 from traceana.stats.arguments import as_list, takes
 from traceana.stats.arrays import Floats, Integers
 
@@ -46,7 +38,7 @@ class Seen:
     min_batch: int
     max_batch: float
     """Samples of a step, and the bounds of a worker's batch size."""
-    speed: Speed | None = None
+    speed: workers.Speed | None = None
     """Samples per second from (batches, samples_per_s); None: samples_per_s. As above, only an
     oracle uses it."""
     memory: dict[str, Any] = field(default_factory=dict)
@@ -97,8 +89,8 @@ def rates(batches: Integers, times_s: Floats) -> Floats:
 def in_proportion(setting: Seen, weights: Floats) -> Integers:
     """Split the global batch in proportion to weights, within the bounds."""
     total, most = setting.global_batch, setting.max_batch
-    split = share(total, weights, min_batch=setting.min_batch, max_batch=most)
-    return whole(split, total, per_sample_s=1 / weights, max_batch=most)
+    split = workers.share(total, weights, min_batch=setting.min_batch, max_batch=most)
+    return workers.whole(split, total, per_sample_s=1 / weights, max_batch=most)
 
 
 def _at_mean_time(seen: Seen, times: Floats) -> Floats:
@@ -111,10 +103,10 @@ def _towards_mean(
 ) -> Integers:
     """Return batches that equalize times, or the old ones if none changes by the dead-band."""
     wanted = _at_mean_time(seen, times)
-    split = share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=max_batch)
+    split = workers.share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=max_batch)
     per_sample = times / np.maximum(seen.batches, 1)
     most = np.asarray(max_batch)[..., None]
-    new = whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=most)
+    new = workers.whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=most)
     change = np.abs(new - seen.batches) / np.maximum(new, 1)
     return np.where((change >= dead_band).any(-1, keepdims=True), new, seen.batches)
 
@@ -174,10 +166,11 @@ class Static(_Keeps):
         weights = np.asarray(self.estimate, dtype=float)
         shape = setting.overhead_s.shape
         fits = weights.shape in {shape[-1:], shape}
-        if not fits or not ((weights >= 1 / LARGEST) & (weights <= LARGEST)).all():
+        if not fits or not ((weights >= 1 / workers.LARGEST) & (weights <= workers.LARGEST)).all():
             raise DataError(
                 f"the static estimate must be {shape[-1]} finite numbers above 0 (from "
-                f"{1 / LARGEST:g} to {LARGEST:g}), one per worker; it is {weights.tolist()}"
+                f"{1 / workers.LARGEST:g} to {workers.LARGEST:g}), one per worker; it is "
+                f"{weights.tolist()}"
             )
         return in_proportion(setting, np.broadcast_to(weights, shape))
 
@@ -277,7 +270,7 @@ class Smoothed(_StartsEvenly):
     1
     """
 
-    dead_band: float = PUBLISHED["dead_band"]
+    dead_band: float = workers.PUBLISHED["dead_band"]
     weight: float = 0.5
     name: str = "smoothed"
     settles: bool = False
@@ -343,7 +336,9 @@ class OmniLearn(_StartsEvenly):
         moved = np.where(moves, np.clip(wanted, *self.bounds), seen.batches)
         excess = (moved.sum(-1, keepdims=True) - seen.global_batch) / moved.shape[-1]
         per_sample = times / np.maximum(seen.batches, 1)
-        new = whole(moved - excess, seen.global_batch, per_sample_s=per_sample, max_batch=np.inf)
+        new = workers.whole(
+            moved - excess, seen.global_batch, per_sample_s=per_sample, max_batch=np.inf
+        )
         return np.where(moves.any(-1, keepdims=True), new, seen.batches)
 
 
@@ -372,10 +367,12 @@ class Oracle:
         x, a, total = seen.samples_per_s, seen.overhead_s, seen.global_batch
         bounds: dict[str, Any] = {"min_batch": seen.min_batch, "max_batch": seen.max_batch}
         if seen.speed is not None:
-            times_of = partial(iteration_times, overhead_s=a, samples_per_s=x, speed=seen.speed)
-            return earliest(times_of, total, a.shape, **bounds)
-        split = share(total, x, offsets=a * x, **bounds)
-        return whole(split, total, per_sample_s=1 / x, fixed_s=a, max_batch=seen.max_batch)
+            times_of = partial(
+                workers.iteration_times, overhead_s=a, samples_per_s=x, speed=seen.speed
+            )
+            return workers.earliest(times_of, total, a.shape, **bounds)
+        split = workers.share(total, x, offsets=a * x, **bounds)
+        return workers.whole(split, total, per_sample_s=1 / x, fixed_s=a, max_batch=seen.max_batch)
 
 
 CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
@@ -410,23 +407,13 @@ def find_controller(controller: Any, /) -> BatchController:  # noqa: ANN401
     """Return a controller by its name, or as it is."""
     if isinstance(controller, str) and controller in CONTROLLERS:
         return CONTROLLERS[controller]()
-    parts = ", ".join(_PARTS)
-    lacking = [name for name in _PARTS if not hasattr(controller, name)]
-    if {"first", "adjust"} <= set(lacking):
+    methods = (getattr(controller, name, None) for name in _PARTS[2:])
+    has_all = all(hasattr(controller, name) for name in _PARTS)
+    if isinstance(controller, type) or not has_all or not all(takes(each, 1) for each in methods):
         raise DataError(
-            f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "
-            f"static, given as Static(estimate), or an object of your own with {parts})"
-        )
-    if lacking:
-        raise DataError(
-            f"controller {type(controller).__name__} has no {' and no '.join(lacking)}; a "
-            f"controller has {parts}"
-        )
-    methods = (controller.first, controller.adjust)
-    if isinstance(controller, type) or not all(takes(method, 1) for method in methods):
-        raise DataError(
-            f"controller {controller.name!r} must be an object, not a class, whose first and "
-            "adjust each take one argument, the observations"
+            f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)}, "
+            f"Static(estimate), or an object of your own with {', '.join(_PARTS)}, the last two of "
+            "which take one argument"
         )
     return controller
 

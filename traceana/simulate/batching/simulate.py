@@ -230,12 +230,6 @@ def simulate_batching(
         Bounds of a worker's batch size (`omnilearn` has its own, and the proportional controller
         as published, ``Proportional(keeps_global_batch=False)``, has none).
 
-    Raises
-    ------
-    DataError
-        If the bounds exclude the global batch, there are more steps than rows of throughput, or the
-        steps would not fit into memory.
-
     Examples
     --------
     >>> import traceana

@@ -54,10 +54,7 @@ def share(
     min_batch: float,
     max_batch: float | Floats,
 ) -> Floats:
-    r"""Return :math:`b_k = \min(\max(c w_k - o_k, min_batch), max_batch)` that add up to the total.
-
-    With throughputs as weights and overhead times throughput as offsets, all finish at time c.
-    """
+    r"""Return :math:`\min(\max(c w_k - o_k, low), high)` that add up to the total."""
     w = np.asarray(weights, dtype=float)
     o = np.broadcast_to(np.asarray(offsets, dtype=float), w.shape)
     level = (total + o.sum(-1, keepdims=True)) / w.sum(-1, keepdims=True)

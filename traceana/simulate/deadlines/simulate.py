@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -82,21 +82,17 @@ def synthesize_deadlines(
     :doc:`/explanation/deadlines`.
 
     1. (model, batch size) is drawn with equal probability among the pairs that have a rate at the
-       GPUs of the job.
-    2. iterations = floor(rate(model, batch size, GPUs) * runtime).
-    3. deadline_s = floor(submit + u * runtime) with u uniform on [0.5, 1.5), independent of
-       everything else; `tightness` and `distribution` change the law of u.
-
-    The published files have 1, 2, 4, ..., 64 GPUs. For other counts log(rate) is interpolated
-    linearly in log(GPUs); below the smallest count the rate is proportional to the GPUs, above
-    the largest it is constant.
+       GPUs of the job: log(rate) is interpolated linearly in log(GPUs), proportional to the GPUs
+       below the smallest count, constant above the largest.
+    2. iterations = floor(rate(model, batch size, GPUs) * runtime), at least 1.
+    3. deadline_s = floor(submit + u * runtime) with u uniform on [0.5, 1.5).
 
     Parameters
     ----------
     jobs
-        One row per job: job_id (of any type), optionally cluster, and the columns below; eager or
-        lazy, of any supported engine. Jobs with a null, an empty job_id, or a runtime or GPU count
-        of zero get no plan. An empty, null or missing cluster becomes ``all``.
+        One row per job: job_id, optionally cluster (else ``all``), and the columns below; eager or
+        lazy, of any supported engine. Jobs with a null, or a runtime or GPU count of zero, get no
+        plan.
     rng
         Seed or generator.
     rates
@@ -114,13 +110,7 @@ def synthesize_deadlines(
     -------
     DataFrame
         A ``training_plans`` table [job_id, cluster, model, batch_size, iterations, deadline_s], in
-        the order of the jobs. It is SYNTHETIC, as the published columns are. iterations is at
-        least 1.
-
-    Raises
-    ------
-    DataError
-        If a (cluster, job_id) or rate is not unique, or no rate applies to the GPUs of a job.
+        the order of the jobs. It is SYNTHETIC, as the published columns are.
 
     Examples
     --------
@@ -305,14 +295,8 @@ def simulate_deadlines(
     Returns
     -------
     DataFrame
-        One row per cluster and policy, and with several clusters one of all together (cluster
-        null):
+        One row per cluster and policy:
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a job is not unique, or no job is left.
 
     Examples
     --------
@@ -350,29 +334,23 @@ def simulate_deadlines(
     ):
         size = _capacity(of_cluster, load) if capacity is None else float(capacity)
         fits = of_cluster.filter(pl.col("gpus") <= size + 1 / _PARTS)
+        of_jobs = fits.select("submit_s", "runtime_s", "gpus", "deadline_s").to_numpy().T
+        submit_s, runtime_s, requested, deadline_s = of_jobs
         excluded = table.filter(cluster=str(cluster)).height - fits.height
         for name, policy in ranks.items():
             ranked = np.asarray(policy(fits), dtype=float)
             if ranked.shape != (fits.height,) or np.isnan(ranked).any():
                 raise DataError(f"policy {name} must return {fits.height} ranks, one per job")
-            row = {"cluster": cluster, "policy": name, "capacity": size, "n_excluded": excluded}
-            rows.append(row | _outcome(fits, ranked, size))
-    tables = pl.DataFrame(rows, schema=schema_of(DeadlinePolicies)).sort(
-        "cluster", maintain_order=True
-    )
-    if tables["cluster"].n_unique() > 1:
-        n, gpus_of = pl.col("n"), pl.col("capacity")
-        together = tables.group_by("policy", maintain_order=True).agg(
-            pl.col("capacity", "n_excluded", "n_missed", "n").sum(),
-            wait_s_mean=pl.when(n.sum() > 0).then((pl.col("wait_s_mean") * n).sum() / n.sum()),
-            utilization=(pl.col("utilization") * gpus_of).sum() / gpus_of.sum(),
-        )
-        tables = pl.concat([tables, together], how="diagonal")
-    tables = tables.with_columns(
+            start_s = start_times(submit_s, runtime_s, requested, ranked, size)
+            row = {"cluster": cluster, "policy": name, "capacity": size, "n": fits.height}
+            missed = int((start_s + runtime_s > deadline_s).sum())
+            rows.append(row | {"n_excluded": excluded, "n_missed": missed})
+    outcome = pl.DataFrame(rows, schema=schema_of(DeadlinePolicies))
+    outcome = outcome.sort("cluster", maintain_order=True).with_columns(
         fraction_missed=pl.when(pl.col("n") > 0).then(pl.col("n_missed") / pl.col("n")),
-        **interval_columns(wilson_interval(tables["n_missed"], tables["n"])),
+        **interval_columns(wilson_interval(outcome["n_missed"], outcome["n"])),
     )
-    return declared(tables, DeadlinePolicies)
+    return declared(outcome, DeadlinePolicies)
 
 
 def _policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
@@ -401,24 +379,6 @@ def _capacity(jobs: pl.DataFrame, load: float) -> float:
     work = float(jobs.select((pl.col("gpus") * inside).sum()).item())
     needed = math.ceil(work / span / load) if span > 0 else 0
     return max(float(needed), math.ceil(float(str(jobs["gpus"].max()))))
-
-
-def _outcome(jobs: pl.DataFrame, ranks: Floats, capacity: float) -> dict[str, Any]:
-    submit, runtime, gpus = (jobs[name].to_numpy() for name in ("submit_s", "runtime_s", "gpus"))
-    start = start_times(submit, runtime, gpus, ranks, capacity)
-    if not len(start):
-        return {"n": 0, "n_missed": 0}
-    end, wait = start + runtime, start - submit
-    if not np.isfinite(wait).all():
-        raise DataError("gpus are too many or too few for a simulation; use whole GPUs or parts")
-    return {
-        "n": len(start),
-        "n_missed": int((end > jobs["deadline_s"].to_numpy()).sum()),
-        "wait_s_mean": float(wait.mean()),
-        "wait_s_median": float(np.median(wait)),
-        "wait_s_p95": float(np.quantile(wait, 0.95)),
-        "utilization": float((runtime * gpus).sum() / (capacity * (end.max() - submit.min()))),
-    }
 
 
 def start_times(

@@ -10,7 +10,6 @@ from traceana.tables.declare import (
     fraction,
     interval,
     number,
-    seconds,
     text,
 )
 
@@ -94,7 +93,7 @@ class PublishedDraws(ResultTable):
 class DeadlinePolicies(ResultTable):
     """Missed deadlines of jobs that share a cluster, by scheduling policy."""
 
-    cluster = text("Cluster", "null: all clusters together")
+    cluster = text("Cluster")
     policy = text("Policy")
     capacity = number("GPUs", "GPUs of the cluster", display="plain", unit="GPUs")
     n = count("Jobs")
@@ -102,7 +101,3 @@ class DeadlinePolicies(ResultTable):
     n_missed = count("Missed", "jobs that end after their deadline")
     fraction_missed = fraction("Fraction missed")
     ci_low, ci_high = interval(description="Wilson interval of fraction_missed", display="percent")
-    wait_s_mean = seconds("Mean wait", "from submission to start")
-    wait_s_median = seconds("Median wait", "null for all clusters together")
-    wait_s_p95 = seconds("95 % wait", "quantile; null for all clusters together")
-    utilization = fraction("Utilization", "of GPU time from the first submission to the last end")

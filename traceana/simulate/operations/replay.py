@@ -24,12 +24,10 @@ def replay_operations(
 ) -> tables.ReplayResult:
     """Replay training steps as they were and with ideal durations.
 
-    Each step is replayed from the durations of its operations and what each waits for: the
-    operation before it on its stream, the transfer with its input, the members of its collective.
-    Durations of communication are counted from the latest start of the group, without waiting for
-    others. An ideal duration is one value per kind over all steps and workers: the mean of
-    computation (with gc and optimizer), the median of communication. The dependencies are those of
-    the first step and data-parallel rank, and hold for all: :doc:`/explanation/operations`.
+    An operation waits for the one before it on its stream, the transfer with its input and the
+    members of its collective (:doc:`/explanation/operations`). Durations of communication are
+    counted from the latest start of the group. An ideal duration is one value per kind over all
+    steps and workers: the mean of computation (with gc and optimizer), the median of communication.
 
     Parameters
     ----------
@@ -50,13 +48,6 @@ def replay_operations(
         `step_s_ideal`; `slowdown`, the mean original over the mean ideal step time;
         `replay_error`, how far a replay with the recorded launch delays is from the measured times;
         `steps`, the same as a frame.
-
-    Raises
-    ------
-    DataError
-        If the frame has several jobs, steps or ranks differ in their operations, a transfer has no
-        partner, or operations wait for one another in a circle. The message names step, worker and
-        kind.
 
     References
     ----------

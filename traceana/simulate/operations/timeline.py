@@ -58,12 +58,6 @@ def operation_timeline(
 
         {columns}
 
-    Raises
-    ------
-    DataError
-        As :func:`replay_operations` does, if the job has no such step, or if the policy changes
-        which operations there are.
-
     Examples
     --------
     >>> import traceana
@@ -145,11 +139,6 @@ def write_timeline(timeline: IntoFrame, path: str | Path, /) -> Path:
         What :func:`operation_timeline` returns.
     path
         File to write, ``.json`` or ``.json.gz``; an existing one is replaced.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be written or has another ending.
 
     Examples
     --------

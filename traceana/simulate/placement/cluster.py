@@ -90,10 +90,9 @@ class TypicalRequests:
 
     @cached_property
     def _with_gpus(self) -> tuple[Ints, Ints, Ints, Ints, NDArray[np.bool_], Floats]:
-        """Return what a GPU offers each request, and of the requests for GPUs their columns.
+        """Return what free GPUs offer each requested share, and columns of the requests.
 
-        By free thousandths of a GPU and by requested ones: 1 and, 32 bits lower, the free ones if
-        they suffice. Columns: CPU, GPUs, index of the thousandths, types, weight.
+        An offer is 1 and, 32 bits lower, the free thousandths if they suffice.
         """
         pairs = [pair for pair in zip(self.requests, self.weights, strict=True) if pair[0].gpus]
         shares, index = np.unique([request.gpu_milli for request, _ in pairs], return_inverse=True)
@@ -108,10 +107,7 @@ class TypicalRequests:
         )
 
     def fragment(self, gpu_type: Ints, cpu_milli: Ints, gpu_milli: Ints, /) -> Floats:
-        """Return the fragment of machines in such a state, in thousandths of a GPU.
-
-        The mean over the typical requests of the free GPU that a request cannot use.
-        """
+        """Return the mean free GPU (thousandths) of machines that a typical request cannot use."""
         offered, cpus, gpus, index, accepted, weights = self._with_gpus
         total: Floats = gpu_milli.sum(axis=1).astype(float)
         if not weights.size:

@@ -47,13 +47,11 @@ def simulate_placement(
     """Simulate the placement of jobs as a cluster fills up.
 
     Jobs, which may share a GPU, arrive in random order; then jobs drawn with replacement arrive,
-    until they request `fill` times the GPUs of the machines. A job is placed on a machine with
-    enough CPU, memory and GPUs of an accepted type, never leaves, and is lost if none fits. A job
-    that shares a GPU takes the one with the least free that fits, unless the policy chooses
-    another; a job with several takes free GPUs of lowest index. Machines without GPUs are not used.
-
-    The fragment is the part of the free GPUs that typical requests cannot use: the mean over the
-    most frequent requests, which cover 95 % of the jobs [1]_.
+    until they request `fill` times the GPUs of the machines. A job never leaves, and is lost if it
+    fits on no machine. One that shares a GPU takes the one with the least free that fits, unless
+    the policy chooses another; one with several takes free GPUs of lowest index. The fragment is
+    the mean of the free GPUs that a typical request (the most frequent, of 95 % of the jobs)
+    cannot use (Weng et al., Beware of Fragmentation, USENIX ATC 2023).
 
     Parameters
     ----------
@@ -71,9 +69,8 @@ def simulate_placement(
     rng
         Seed or generator. A seed gives all policies the same arrivals and names of machines.
     ties
-        Machine that wins among equal scores. "name": that of the smallest name, where a run
-        numbers the machines in random order, as the publisher's simulator does; "random": a
-        random one for each job.
+        Machine that wins among equal scores. "name": that of the smallest name, drawn at random
+        for each run, as in the publisher's simulator; "random": a random one for each job.
     fill
         GPUs that the jobs request in the end, as a fraction of all GPUs; 0.1 to 10.
 
@@ -83,17 +80,6 @@ def simulate_placement(
         One row per 10 % of the GPUs that are requested, 10 to 130 with the default `fill`: the mean
         over the arrivals that round to this percentage; if there is none, the state before.
         {columns}
-
-    Raises
-    ------
-    DataError
-        If no machine has a GPU, no job requests one, a value is negative, or an argument is
-        invalid.
-
-    References
-    ----------
-    .. [1] Weng et al., Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation
-       Gradient Descent, USENIX ATC 2023.
 
     Examples
     --------

@@ -15,17 +15,13 @@ from traceana.stats.arguments import takes
 
 
 class PruningThompson:
-    """Prune the batch sizes that miss the target, then sample among those left.
+    """Prune the batch sizes that miss the target, then sample among those left (Zeus, section 4.4).
 
-    A round of pruning tries the default, then smaller sizes downwards, then larger ones upwards;
-    a direction ends at its first failure. What reached the target goes on, and the cheapest of
-    the round is the next round's default. Afterwards each size left is an arm of a Gaussian
-    bandit without prior: with mean m, population variance v and number n of all its costs, draw
-    from Normal(m, sqrt(v / n)) and take the smallest (Zeus, NSDI'23, section 4.4).
-
-    Without pruning (`prunes`) all sizes are arms from the beginning.
-
-    Runs that ended out of turn, as concurrent ones do, count as costs and not for pruning.
+    A round of pruning tries the default, then smaller sizes downwards, then larger ones upwards,
+    each until a failure; the cheapest is the default of the second round. Then each size left is an
+    arm of a Gaussian bandit without prior: the smallest draw of Normal(m, sqrt(v / n)) of its costs
+    is taken. Without pruning all sizes are arms. Runs that ended out of turn count as costs, not
+    for pruning.
     """
 
     def __init__(
@@ -302,16 +298,9 @@ def policy_maker(policy: str | PolicyMaker, /) -> tuple[str, PolicyMaker]:
     """Return a policy's name and its maker."""
     if isinstance(policy, str) and policy in POLICIES:
         return policy, POLICIES[policy]
-    if isinstance(policy, str):
+    if isinstance(policy, str) or not takes(policy, 3):
         raise DataError(
             f"no policy is called {policy!r}; there are {', '.join(POLICIES)}, or a function of "
             "(job, eta, rng), on the command line as package.module:name"
         )
-    if not callable(policy):
-        raise DataError(
-            f"policy must be one of {', '.join(POLICIES)} or a function of (job, eta, rng); "
-            f"it is {policy!r}"
-        )
-    if not takes(policy, 3):
-        raise DataError("policy must be callable with three arguments: job, eta and rng")
     return getattr(policy, "__name__", type(policy).__name__), policy

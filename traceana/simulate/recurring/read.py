@@ -63,9 +63,8 @@ class JobTrace:
     """The GPU's largest power limit: the power that time is weighed with."""
     batches: Mapping[int, BatchTrace]
     """By batch size, ascending: those both trained and profiled."""
-    gaps: pl.DataFrame
-    """[batch_size, runs, power_limits, points_missing, note]: batch sizes of which the trace
-    answers nothing or not every power limit; points_missing counts (batch size, limit)."""
+    points_missing: int
+    """(Batch size, power limit) of the trained or profiled batch sizes without data."""
 
     @property
     def power_limits_w(self) -> list[float]:
@@ -195,7 +194,7 @@ def read_job(
         max_epochs=max_epochs,
         max_power_w=max_power_w(tables, gpu),
         batches=batches,
-        gaps=_gaps(runs, profiles),
+        points_missing=_points_missing(runs, profiles),
     )
 
 
@@ -229,11 +228,6 @@ def sample_training_path(
     -------
     int or None
         None if the drawn run never reached the target.
-
-    Raises
-    ------
-    DataError
-        If no run has the configuration and target.
 
     Examples
     --------
@@ -288,23 +282,8 @@ def _batches(runs: pl.DataFrame, profiles: pl.DataFrame) -> dict[int, BatchTrace
     return batches
 
 
-def _gaps(runs: pl.DataFrame, profiles: pl.DataFrame) -> pl.DataFrame:
-    grid = profiles["power_limit_w"].n_unique()
-    trained = runs.group_by(CONFIGURATION).agg(runs=pl.len().cast(pl.Int64))
-    profiled = profiles.group_by(CONFIGURATION).agg(power_limits=pl.len().cast(pl.Int64))
-    counts = pl.col("runs", "power_limits")
-    points = pl.when(pl.col("runs") > 0).then("power_limits").otherwise(0)
-    note = (
-        pl.when(runs=0)
-        .then(pl.lit("profiled only"))
-        .when(power_limits=0)
-        .then(pl.lit("trained only"))
-        .otherwise(pl.lit("not profiled at every power limit"))
-    )
-    return (
-        trained.join(profiled, on=CONFIGURATION, how="full", coalesce=True)
-        .with_columns(counts.fill_null(0))
-        .select("batch_size", counts, points_missing=grid - points, note=note)
-        .filter(pl.col("points_missing") > 0)
-        .sort("batch_size")
-    )
+def _points_missing(runs: pl.DataFrame, profiles: pl.DataFrame) -> int:
+    trained, profiled = (rows.select(CONFIGURATION).unique() for rows in (runs, profiles))
+    batches = pl.concat([trained, profiled]).unique().height
+    answered = profiles.join(trained, on=CONFIGURATION, how="semi").height
+    return profiles["power_limit_w"].n_unique() * batches - answered

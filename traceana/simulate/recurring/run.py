@@ -53,14 +53,10 @@ class Runner:
             )
         self.job = job
         self.batch_sizes, self._limits = policies
-        for policy, what, asked, observed in (
-            (policies[0], "batch size", 0, 4),
-            (policies[1], "power limit", 1, 3),
-        ):
-            if not all(
-                takes(getattr(policy, name, None), count)
-                for name, count in (("predict", asked), ("observe", observed))
-            ):
+        needed = (("batch size", 0, 4), ("power limit", 1, 3))
+        for policy, (what, asked, observed) in zip(policies, needed, strict=True):
+            methods = (getattr(policy, name, None) for name in ("predict", "observe"))
+            if not all(map(takes, methods, (asked, observed))):
                 raise DataError(
                     f"the {what} policy {type(policy).__name__} must have predict, which takes "
                     f"{asked} arguments, and observe, which takes {observed}"
@@ -205,8 +201,8 @@ def recur_concurrently(
 ) -> list[Flight]:
     """Return the runs of a group in the order in which they end.
 
-    A run takes its recorded time, and its policy observes it then; it is repeated, for as long, if
-    it misses the target. A job that starts while others run takes the cheapest batch size so far.
+    A run takes its recorded time, and is repeated if it misses the target; its policy observes it
+    at its end. A job that starts while others run takes the cheapest batch size so far.
     """
     runner = Runner(job, maker, eta=eta, beta=beta, rng=rng)
     in_flight: list[tuple[float, int, Flight]] = []
@@ -283,10 +279,7 @@ def by_recurrence(history: pl.DataFrame, references: pl.DataFrame, /) -> pl.Data
 def replication(
     job: JobTrace, history: Sequence[tuple[int, Run]], references: pl.DataFrame, /
 ) -> dict[str, object]:
-    """Return sums, savings of the last recurrences and regret of a history.
-
-    energy_saved = 1 - (mean energy of the last five) / (the default's expected energy).
-    """
+    """Return sums, savings of the last recurrences (1 - mean / expected default) and regret."""
     runs = [run for _, run in history]
     recurrences = history[-1][0]
     last = min(LAST, recurrences)
@@ -297,7 +290,7 @@ def replication(
         "runs": len(runs),
         "runs_missed": sum(not run.reached for run in runs),
         "batch_sizes_tried": len({run.batch_size for run in runs}),
-        "points_missing": int(job.gaps["points_missing"].sum()),
+        "points_missing": job.points_missing,
     }
     for measure in MEASURES:
         row[measure] = sum(getattr(run, measure) for run in runs)

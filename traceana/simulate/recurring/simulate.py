@@ -14,28 +14,10 @@ from traceana.errors import DataError
 from traceana.schema import TrainingDefaults
 from traceana.schema.training_tables import TrainingTables, check_one_of
 from traceana.simulate.frames import over_seeds, read_result, read_seeds, with_intervals
+from traceana.simulate.recurring import run as runner
+from traceana.simulate.recurring import tables as declared_tables
 from traceana.simulate.recurring.policies import PolicyMaker, policy_maker
 from traceana.simulate.recurring.read import JobTrace, read_job, read_table, read_tables
-from traceana.simulate.recurring.run import (
-    MEASURES,
-    Flight,
-    Submission,
-    by_recurrence,
-    check_knobs,
-    recur,
-    recur_concurrently,
-    reference_points,
-    replication,
-)
-from traceana.simulate.recurring.tables import (
-    GroupRuns,
-    Groups,
-    RecurringGroupsResult,
-    RecurringResult,
-    Runs,
-    Sweep,
-    SweepSummary,
-)
 from traceana.stats.arguments import as_generator, is_number
 from traceana.tables.declare import declared, returns, schema_of
 
@@ -54,7 +36,7 @@ def simulate_recurring(
     rng: int | np.random.Generator = 1,
     defaults: TrainingDefaults | None = None,
     policy: str | PolicyMaker = "zeus",
-) -> RecurringResult:
+) -> declared_tables.RecurringResult:
     """Simulate a recurring job that learns batch size and power limit.
 
     A run draws one training path of the batch size. It is stopped after E = min(floor(beta *
@@ -88,11 +70,6 @@ def simulate_recurring(
         given here, that returns a :class:`BatchSizeOptimizer` and a :class:`PowerLimitOptimizer`
         (:doc:`/how-to/own-policies`).
 
-    Raises
-    ------
-    DataError
-        If no run reached the target, the first run misses it, or a recurrence does in 20 runs.
-
     Examples
     --------
     >>> import traceana
@@ -102,16 +79,16 @@ def simulate_recurring(
     >>> result.history.select("recurrence", "batch_size", "power_limit_w").tail(2).rows()
     [(139, 128, 200.0), (140, 128, 200.0)]
     """
-    check_knobs(eta=eta, beta=beta, recurrences=recurrences)
+    runner.check_knobs(eta=eta, beta=beta, recurrences=recurrences)
     as_generator(rng)
     name, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     job = read_job(tables, gpu=gpu, dataset=dataset, target=target)
-    runs = recur(job, maker, eta=eta, beta=beta, recurrences=recurrences, rng=rng)
+    runs = runner.recur(job, maker, eta=eta, beta=beta, recurrences=recurrences, rng=rng)
     rows = [(recurrence, *run) for recurrence, run in runs]
-    history = pl.DataFrame(rows, schema=schema_of(Runs), orient="row")
-    references = reference_points(job, eta=eta)
-    return RecurringResult(
+    history = pl.DataFrame(rows, schema=schema_of(declared_tables.Runs), orient="row")
+    references = runner.reference_points(job, eta=eta)
+    return declared_tables.RecurringResult(
         gpu=gpu,
         dataset=dataset,
         target=job.target,
@@ -120,10 +97,9 @@ def simulate_recurring(
         beta=beta,
         rng=rng,
         history=history,
-        recurrences=by_recurrence(history, references),
+        recurrences=runner.by_recurrence(history, references),
         references=references,
-        totals=pl.DataFrame([replication(job, runs, references)]),
-        gaps=job.gaps,
+        totals=pl.DataFrame([runner.replication(job, runs, references)]),
         job=job,
     )
 
@@ -132,7 +108,7 @@ _SUMMARIZED: Final = ("energy_saved", "time_saved", "cost_saved", "regret_fracti
 _READ: Final = ("gpu", "dataset", "runs", "points_missing", "note", *_SUMMARIZED)
 
 
-@returns(Sweep)
+@returns(declared_tables.Sweep)
 def sweep_recurring(
     training_runs: IntoFrame,
     power_profiles: IntoFrame,
@@ -178,7 +154,7 @@ def sweep_recurring(
     [('a40', 1, 180), ('a40', 2, 180)]
     """
     seeds = read_seeds(seeds)
-    check_knobs(eta=eta, beta=beta, recurrences=recurrences)
+    runner.check_knobs(eta=eta, beta=beta, recurrences=recurrences)
     _, maker = policy_maker(policy)
     tables = read_tables(training_runs, power_profiles, defaults=defaults)
     jobs = read_jobs(tables, gpu_types=gpu_types, datasets=datasets)
@@ -234,22 +210,26 @@ def sweep_jobs(
         if isinstance(job, DataError):
             rows += [{**key, "seed": seed, "note": str(job)} for seed in seeds]
         else:
-            references = reference_points(job, eta=eta)
+            references = runner.reference_points(job, eta=eta)
             note = "; ".join(references["note"].drop_nulls()) or None
             for seed in seeds:
                 row = {**key, "seed": seed, "note": note}
                 try:
-                    runs = recur(job, maker, eta=eta, beta=beta, recurrences=recurrences, rng=seed)
-                    row |= replication(job, runs, references)
+                    runs = runner.recur(
+                        job, maker, eta=eta, beta=beta, recurrences=recurrences, rng=seed
+                    )
+                    row |= runner.replication(job, runs, references)
                 except DataError as error:
                     row["note"] = str(error)
                 rows.append(row)
         if progress is not None:
             progress(done / len(jobs))
-    return declared(pl.DataFrame(rows, schema=schema_of(Sweep)), Sweep)
+    return declared(
+        pl.DataFrame(rows, schema=schema_of(declared_tables.Sweep)), declared_tables.Sweep
+    )
 
 
-@returns(SweepSummary)
+@returns(declared_tables.SweepSummary)
 def summarize_recurring(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
     """Average savings and regret over the seeds of a sweep.
 
@@ -281,7 +261,7 @@ def summarize_recurring(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.
     [(2, 0.7)]
     """
     simulated = pl.col("runs").is_not_null()
-    rows = read_result(sweep, Sweep, _READ, "summarize_recurring")
+    rows = read_result(sweep, declared_tables.Sweep, _READ, "summarize_recurring")
     grouped = rows.group_by("gpu", "dataset", maintain_order=True).agg(
         *over_seeds(_SUMMARIZED),
         seeds=simulated.sum().cast(pl.Int64),
@@ -289,7 +269,9 @@ def summarize_recurring(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.
         points_missing=pl.col("points_missing").max(),
         note=pl.col("note").drop_nulls().first(),
     )
-    return declared(with_intervals(grouped, _SUMMARIZED, confidence=confidence), SweepSummary)
+    return declared(
+        with_intervals(grouped, _SUMMARIZED, confidence=confidence), declared_tables.SweepSummary
+    )
 
 
 def simulate_recurring_groups(
@@ -304,7 +286,7 @@ def simulate_recurring_groups(
     rng: int = 1,
     defaults: TrainingDefaults | None = None,
     policy: str | PolicyMaker = "zeus",
-) -> RecurringGroupsResult:
+) -> declared_tables.RecurringGroupsResult:
     """Simulate groups of recurring jobs on the trace's timeline.
 
     A job that starts while others of its group run takes the batch size of the cheapest run known
@@ -323,11 +305,6 @@ def simulate_recurring_groups(
         Seed. The seed of a group is the Adler-32 checksum of its name plus rng - 1, so that 1
         gives the published seeds.
 
-    Raises
-    ------
-    DataError
-        If a group has more than one data set. A group that cannot be simulated has a note instead.
-
     Examples
     --------
     >>> import traceana
@@ -338,7 +315,7 @@ def simulate_recurring_groups(
     >>> result.groups.select("dataset", "recurrences").head(2).rows()
     [('librispeech', 13), ('movielens-1m', 3)]
     """
-    check_knobs(eta=eta, beta=beta)
+    runner.check_knobs(eta=eta, beta=beta)
     if not is_number(rng, whole=True):
         raise DataError(f"rng must be a whole number; it is {rng!r}")
     name, maker = policy_maker(policy)
@@ -357,14 +334,16 @@ def simulate_recurring_groups(
             listed = ", ".join([dataset, *others])
             raise DataError(f"group {group!s} has several data sets: {listed}")
         columns = members.select("start_s", "end_s", "runtime_ratio")
-        submissions = [Submission(*each) for each in columns.iter_rows()]
+        submissions = [runner.Submission(*each) for each in columns.iter_rows()]
         row: dict[str, object] = {"group": group, "dataset": dataset}
         try:
             job = jobs[dataset]
             if isinstance(job, DataError):
                 raise job
             own_seed = (zlib.adler32(str(group).encode()) + rng - 1) % 2**32
-            ended = recur_concurrently(job, maker, submissions, eta=eta, beta=beta, rng=own_seed)
+            ended = runner.recur_concurrently(
+                job, maker, submissions, eta=eta, beta=beta, rng=own_seed
+            )
         except DataError as error:
             groups.append({**row, "note": str(error)})
             continue
@@ -373,19 +352,19 @@ def simulate_recurring_groups(
             (group, dataset, each.recurrence, *each.run[:6], each.concurrent, *each.submission)
             for each in ended
         ]
-    runs = pl.DataFrame(history, schema=schema_of(GroupRuns), orient="row")
-    return RecurringGroupsResult(
+    runs = pl.DataFrame(history, schema=schema_of(declared_tables.GroupRuns), orient="row")
+    return declared_tables.RecurringGroupsResult(
         gpu=gpu,
         policy=name,
         eta=eta,
         beta=beta,
-        history=runs.with_columns(pl.col(MEASURES) * pl.col("runtime_ratio")),
-        groups=pl.DataFrame(groups, schema=schema_of(Groups)),
+        history=runs.with_columns(pl.col(runner.MEASURES) * pl.col("runtime_ratio")),
+        groups=pl.DataFrame(groups, schema=schema_of(declared_tables.Groups)),
     )
 
 
 def _account(
-    job: JobTrace, submissions: Sequence[Submission], ended: Sequence[Flight]
+    job: JobTrace, submissions: Sequence[runner.Submission], ended: Sequence[runner.Flight]
 ) -> dict[str, object]:
     row: dict[str, Any] = {
         "recurrences": len(submissions),

@@ -91,16 +91,6 @@ class Totals(ResultTable):
     regret_fraction = fraction("Relative regret", "regret over the cost of the oracle")
 
 
-class Gaps(ResultTable):
-    """Batch sizes without data, or not at every power limit."""
-
-    batch_size = count("Batch size", unit="samples")
-    runs = count("Runs")
-    power_limits = count("Power limits")
-    points_missing = count("Points missing", "(batch size, power limit) without data")
-    note = text("Note")
-
-
 class _Job(ResultTable):
     gpu = text("GPU")
     dataset = text("Data set")
@@ -205,20 +195,10 @@ class RecurringResult(Result):
 
     Attributes
     ----------
-    gpu, dataset, target
-        The job.
-    policy, eta, beta, rng
-        The settings.
-    history
-        Runs in order, including those that missed the target.
-    recurrences
-        Sums by recurrence.
+    history, recurrences, totals
+        Runs in order, including those that missed the target; sums by recurrence, and of all.
     references
         Expected energy, time and cost with the default and with the oracle.
-    totals
-        One row of sums, savings and regret.
-    gaps
-        Batch sizes without data, or not at every power limit.
     job
         The data of the job that the simulation uses.
 
@@ -243,7 +223,6 @@ class RecurringResult(Result):
     recurrences: Annotated[pl.DataFrame, Recurrences]
     references: Annotated[pl.DataFrame, References]
     totals: Annotated[pl.DataFrame, Totals]
-    gaps: Annotated[pl.DataFrame, Gaps]
     job: Any = field(repr=False)
 
     drawn_by: ClassVar[str] = "plot_recurring_choices"
@@ -273,10 +252,7 @@ class RecurringResult(Result):
         notes = self.references.select("policy", "note").drop_nulls().rows()
         lines += [f"note:    no {name}: {note}" for name, note in notes]
         if row["points_missing"]:
-            lines.append(
-                f"missing: {row['points_missing']:,} points (batch size, power limit) "
-                f"not in the trace, of {self.gaps.height} batch sizes"
-            )
+            lines.append(f"missing: {row['points_missing']:,} points (batch size, power limit)")
         return "\n".join(lines)
 
 

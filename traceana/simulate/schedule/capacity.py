@@ -17,6 +17,7 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
 from traceana.stats.arguments import is_number
+from traceana.store.frames import column_names
 from traceana.tables.formatting import duration, listed, plural
 
 _CHANGE: Final = re.compile(r"([+-]\d+(?:\.\d+)?) ?%")
@@ -84,18 +85,13 @@ def _stated(gpus: float | str | Mapping[str, float] | None, group: str) -> Group
 
 
 def _of_machines(machines: IntoFrame) -> dict[str, GroupCapacity]:
-    table = read_columns(machines, {"gpus": pl.Float64}, "machines")
-    try:
-        clusters = read_columns(machines, {"cluster": pl.String}, "machines")
-        table = table.with_columns(clusters["cluster"].fill_null(ALL))
-    except DataError:
-        table = table.with_columns(cluster=pl.lit(ALL))
-    rows = table.filter(pl.col("gpus") > 0)
-    sums = rows.group_by("cluster").agg(pl.col("gpus").sum(), most=pl.col("gpus").max())
-    return {
-        group: GroupCapacity(total, int(most), OWN[0])
-        for group, total, most in sums.select("cluster", "gpus", "most").iter_rows()
-    }
+    kinds: dict[str, type[pl.DataType]] = {"gpus": pl.Float64}
+    group = pl.lit(ALL)
+    if "cluster" in column_names(machines):
+        kinds["cluster"], group = pl.String, pl.col("cluster").fill_null(ALL)
+    rows = read_columns(machines, kinds, "machines").filter(pl.col("gpus") > 0)
+    sums = rows.group_by(group=group).agg(pl.col("gpus").sum(), most=pl.col("gpus").max())
+    return {name: GroupCapacity(total, int(most), OWN[0]) for name, total, most in sums.iter_rows()}
 
 
 def of_demand(jobs: pl.DataFrame, /) -> GroupCapacity:
@@ -139,7 +135,7 @@ def calibrate(groups: pl.DataFrame, /) -> str:
     rows = simulated.drop_nulls("wait_s_recorded")
     if rows.is_empty():
         return _NO_STARTS
-    idle = unused(rows)
+    idle = _unused(rows)
     note = f" In the log {idle}, so none waits in the simulation: {_CAUSES}" if idle else ""
     return _medians(rows) + note
 
@@ -164,12 +160,11 @@ def _medians(rows: pl.DataFrame) -> str:
     )
 
 
-def unused(rows: pl.DataFrame, /) -> str:
+def _unused(rows: pl.DataFrame) -> str:
     """Return a clause on the groups whose jobs cannot have waited for GPUs; empty without any."""
-    of_policy = rows.filter(pl.col("policy").is_in(_POLICIES))
-    free = of_policy.filter(
-        pl.col("wait_s_mean") == 0, pl.col("gpus_recorded") < pl.col("gpus")
-    ).unique("group")
+    free = rows.filter(pl.col("wait_s_mean") == 0, pl.col("gpus_recorded") < pl.col("gpus")).unique(
+        "group"
+    )
     if free.is_empty():
         return ""
     used, gpus = free["gpus_recorded"].sum(), free["gpus"].sum()
@@ -188,13 +183,7 @@ _SIZE: Final = "global_batch_size"
 
 @dataclass(frozen=True)
 class Profile:
-    """Iterations per second of one model and batch size on increasing numbers of GPUs.
-
-    Attributes
-    ----------
-    gpus, rates
-        Profiled numbers of GPUs, and iterations per second on them.
-    """
+    """Iterations per second of one model and batch size on increasing numbers of GPUs."""
 
     gpus: tuple[int, ...]
     rates: tuple[float, ...]
@@ -226,12 +215,9 @@ Profiles = dict[tuple[str, int], Profile]
 
 
 def read_profiles(profiles: IntoFrame | Path | str, /) -> Profiles:
-    """Return the profiles by model and batch size.
+    """Return the profiles by model and batch size, of a frame or of a folder with a CSV per model.
 
-    A folder has a CSV file per model, named after it, with the columns global_batch_size, 1, 2, 4
-    and so on: iterations per second by number of GPUs. A frame has the columns model, batch_size,
-    gpus and iterations_per_s. Rates that are missing or 0 are left out, and so are more GPUs than
-    samples in a batch.
+    Rates that are missing or 0 are left out, and so are more GPUs than samples in a batch.
     """
     frame = _read_folder(Path(profiles)) if isinstance(profiles, (str, Path)) else profiles
     rows = read_columns(frame, _RATES, "profiles").drop_nulls()

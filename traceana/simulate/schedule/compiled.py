@@ -25,10 +25,9 @@ _LOADS_S: Final = 0.3
 class Compiled(Generic[Arguments, Returned]):
     """A function of numbers and sequences that is compiled once its calls have taken long.
 
-    The machine code is kept in the user's cache folder (``NUMBA_CACHE_DIR`` names another one),
-    never beside the source: files there would outlive the package when it is removed. Without
-    numba (the extra "fast") the function stays as it is: results are equal, and large schedules
-    take longer.
+    The machine code is kept in the user's cache folder (``NUMBA_CACHE_DIR`` names another), never
+    beside the source, where it would outlive the package. Without numba the function stays as it
+    is.
     """
 
     def __init__(self, function: Callable[Arguments, Returned], /) -> None:

@@ -80,23 +80,14 @@ class EarliestDeadlineFirst(SlottedPolicy):
 class ElasticFlow(SlottedPolicy):
     """ElasticFlow (ASPLOS'23): minimum satisfactory shares, then the largest marginal return.
 
-    Jobs are planned in order of deadline. Its minimum satisfactory share is the smallest
-    level (profiled number of GPUs, up to the first that is no faster) at which it meets its
-    deadline beside the jobs planned before. Jobs that arrive in a slot are declined if one of them,
-    or an earlier job, would miss its deadline; jobs without a deadline are always admitted. Free
-    GPUs are given away one level at a time, to a job without GPUs first, else in the publisher's
-    order of marginal GPU time. Jobs are placed from the largest to the smallest on consecutive
-    GPUs, so that powers of two leave no fragments; each scheduling costs the published overhead.
-    Ends are those of slots, as in the publisher's simulator; a deadline is met if the last plan
-    before the end meets it, or its end where the trace states the slots.
-
-    Parameters
-    ----------
-    admission
-        Decline jobs whose deadlines cannot be met; else they run as fast as possible.
-    least
-        Plan minimum satisfactory shares and scale; else every job is planned on as many GPUs as
-        possible (earliest deadline first with admission).
+    Jobs are planned in order of deadline, each at the smallest level (profiled number of GPUs, up
+    to the first that is no faster) that meets its deadline beside those before. With `admission`,
+    jobs that arrive in a slot are declined if one of them, or an earlier job, would miss its
+    deadline. Free GPUs are given away one level at a time, to a job without GPUs first, else in the
+    publisher's order of marginal GPU time. Jobs are placed from the largest to the smallest on
+    consecutive GPUs; each scheduling costs the published overhead. Ends are those of slots; a
+    deadline is met if the last plan before the end meets it, or its end where the trace states the
+    slots. Without `least` every job is planned on as many GPUs as possible.
     """
 
     elastic: ClassVar[bool] = True
@@ -369,8 +360,8 @@ def is_restart(decisions: int, slot_s: float, /) -> bool:
 def scaling_overhead_s(gpus: int, cluster_gpus: int, /, *, cached: bool, restart: bool) -> float:
     """Return the published overhead of a job on a number of GPUs.
 
-    It is 2 s (7 s on clusters of 256 GPUs and more) where the placement has been used since the
-    last restart; else 2 (log2 g + 1) s more, and at a restart 27 s (47 s) more.
+    2 s (7 s from 256 GPUs on) where its place was used since the last restart; else 2 (log2 g + 1)
+    s more, and at a restart 27 s (47 s) more.
     """
     large = cluster_gpus >= _LARGE
     seconds = 7.0 if large else 2.0

@@ -21,10 +21,9 @@ _STEPS_PER_JOB: Final = 6
 
 
 class Problem(NamedTuple):
-    """A decision: time, slot, GPUs of the cluster, and the jobs in order of deadline.
+    """A decision: time, slot, GPUs, and the jobs in order of deadline, a row of rates each.
 
-    `stop`: plan up to the first job that misses its deadline. `aligned`: ends of the deadlines'
-    slots. `rates` and `sizes` have a row per job.
+    `stop`: plan up to the first job that misses its deadline. `aligned`: ends of deadlines' slots.
     """
 
     now: float
@@ -249,8 +248,7 @@ def _least_level(
 def _plan_least(problem: Problem, job: int, steps: Steps, plans: Plans, row: int) -> bool:
     """Plan the least level that meets the deadline, from the first step without a plan on.
 
-    The job has at most this level as late as suffices, and at most the level below before that.
-    Its GPU time includes its last part until the next step of the free GPUs.
+    The job has this level as late as suffices, and the level below before.
     """
     times, deadline = steps.times, problem.deadline[job]
     most, point, last = _least_level(problem, job, steps, plans, row)
@@ -398,10 +396,7 @@ def _find_returns(problem: Problem, steps: Steps, plans: Plans, out: Steps, same
 
 
 def _spread_free(problem: Problem, steps: Steps, plans: Plans, out: Steps) -> None:
-    """Give free GPUs away one level at a time, to the job with the largest return.
-
-    That is the GPU time that a level adds over its GPUs. Sorts the jobs by their return, stably.
-    """
+    """Give free GPUs away level by level to the job of the largest return; sort the jobs by it."""
     jobs, same = len(problem.deadline), problem.now
     gain, order = plans.gain, plans.order
     for job in range(jobs):

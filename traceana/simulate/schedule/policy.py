@@ -19,21 +19,14 @@ class ScheduledJobs:
 
     Attributes
     ----------
-    submit_s, runtime_s
-        Submission, and seconds that the job needs on the GPUs that it requests.
-    gpus
-        Requested GPUs.
-    deadline_s
-        Deadline; infinite where there is none.
-    time_limit_s
-        The user's upper bound of the runtime; the runtime where there is none.
-    priority
-        Larger is more urgent; 0 where there is none.
+    submit_s, runtime_s, gpus
+        Submission, requested GPUs, and the seconds that the job needs on them.
+    deadline_s, time_limit_s, priority
+        Infinite without a deadline; the runtime without a limit; the larger the more urgent.
     user, job_name
-        User and name of the job (or its group), or an empty text.
+        Empty where unknown.
     work, profiles
-        Iterations and their rate by number of GPUs. Without a profile, the work is the runtime and
-        its rate is 1 on the requested GPUs.
+        Iterations and their rate by number of GPUs; without a profile the runtime, at rate 1.
 
     Examples
     --------
@@ -78,22 +71,16 @@ class ScheduleState:
 
     Attributes
     ----------
-    jobs
-        All jobs, also those to come.
-    gpus, gpus_per_node
-        GPUs of the cluster, and of each of its nodes.
-    now
-        Time in seconds.
-    free
-        GPUs that no job has.
+    jobs, now
+        All jobs, also those to come; the time in seconds.
+    gpus, gpus_per_node, free
+        GPUs of the cluster, of each of its nodes, and those that no job has.
     waiting
         Admitted jobs without GPUs, the longest in the queue first (keys of an ordered dict).
-    running
-        GPUs by job.
+    running, started
+        GPUs, and the time of the first start, by job.
     left
         Work left by job, as of `now` for a waiting job; :meth:`remaining` is exact for all.
-    started
-        Time of the first start by job.
 
     Examples
     --------
@@ -125,13 +112,10 @@ class ScheduleState:
 class SchedulingPolicy(Protocol):
     """Choose the jobs that run, and their GPUs, at each event.
 
-    An event is an arrival, an end or a wake-up.
-
-    The engine calls `admit`, `order`, `allocate` and `place`, in this order. A subclass inherits
-    the decisions of first in, first out; an object that is no subclass has all four methods.
-    Decisions must depend on the state alone: equal input then gives equal schedules. Jobs are
-    numbered in order of submission, equal submissions in order of the input, so that a sort by
-    (rank, job) breaks ties by submission.
+    At each arrival, end and wake-up the engine calls `admit`, `order`, `allocate` and `place`. A
+    subclass inherits the decisions of first in, first out; another object has all four methods.
+    Decisions must depend on the state alone. Jobs are numbered in order of submission, then of the
+    input, so that a sort by (rank, job) breaks ties by submission.
 
     Attributes
     ----------
@@ -187,12 +171,8 @@ class SchedulingPolicy(Protocol):
 class SlottedPolicy(SchedulingPolicy):
     """A policy of ElasticFlow's experiments, which decides once per slot.
 
-    Parameters
-    ----------
-    slot_s
-        Length of the slots in seconds, where the trace states it; the policy then follows the
-        version of the publisher's simulator that made figure 8b. None for the published revision,
-        with slots of a minute.
+    With `slot_s`, the slots that a trace states, it follows the version of the publisher's
+    simulator that made figure 8b; without, the published revision, with slots of a minute.
     """
 
     slot_s: float = 60.0

@@ -62,16 +62,11 @@ class Priority(Ranked):
 
 
 class PredictedShortestJobFirst(Ranked):
-    """The job with the shortest prediction starts first.
+    """The job with the shortest prediction starts first: a mean, or the last value.
 
     A prediction uses the jobs of the same user and name that have ended by the submission on the
     same number of GPUs, else on any number; else those of the user on that number, else on any;
     else all jobs on that number of GPUs, else 0.
-
-    Parameters
-    ----------
-    last
-        Predict the runtime of the last ended job rather than their mean.
     """
 
     def __init__(self, *, last: bool = False) -> None:
@@ -104,10 +99,9 @@ class PredictedShortestJobFirst(Ranked):
 
 
 class FairShare(SchedulingPolicy):
-    """The user with the least GPU time so far starts the next job, without backfilling.
+    """The user with the least GPU time up to now starts the next job, without backfilling.
 
-    GPU time counts up to now, of running jobs too. Jobs of one user start by submission; users with
-    equal GPU time by the submission of their first waiting job.
+    Jobs of one user start by submission; equal users by that of their first waiting job.
     """
 
     def __init__(self) -> None:
@@ -158,11 +152,7 @@ class FairShare(SchedulingPolicy):
 
 
 class ShortestRemainingTimeFirst(SchedulingPolicy):
-    """Jobs with the least runtime left run; longer ones are interrupted without a loss.
-
-    At each arrival and end, jobs in order of (runtime left, submission) get their GPUs where they
-    fit; smaller jobs may fill what a larger one leaves.
-    """
+    """Jobs with the least runtime left run where they fit; others are interrupted without loss."""
 
     def order(self, state: ScheduleState, /) -> list[int]:
         """Return all jobs by runtime left."""
@@ -200,10 +190,9 @@ _GONE: Final = 1 << 62
 class EasyBackfilling(SchedulingPolicy):
     """First in, first out, where the first waiting job has a reservation (EASY).
 
-    The reservation is the earliest time at which enough running jobs have ended by the user's time
-    limits (without one, by their runtime). A later job starts if it fits now and either ends by
-    then, by its limit, or needs only GPUs that the first job leaves free then. A running job past
-    its limit is expected to end now.
+    It is the earliest time at which enough running jobs have ended by the users' time limits (else
+    their runtime; past it, now). A later job starts if it fits and either ends by then, by its
+    limit, or needs only GPUs that the first job leaves free then.
     """
 
     def __init__(self) -> None:
@@ -290,11 +279,7 @@ class _Window:
 
 
 class ConservativeBackfilling(SchedulingPolicy):
-    """Every waiting job has a reservation, and no job starts that would delay one.
-
-    At each arrival and end, the waiting jobs in order of submission are given the earliest time at
-    which they fit by the users' time limits (without one, by their runtime).
-    """
+    """Each waiting job is reserved the earliest time at which it fits, in order of submission."""
 
     def __init__(self) -> None:
         self._expected: dict[int, float] = {}

@@ -17,6 +17,7 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.errors import DataError
 from traceana.processes import start_processes
 from traceana.simulate.frames import read_columns
+from traceana.simulate.schedule import queueing
 from traceana.simulate.schedule.capacity import (
     ALL,
     GroupCapacity,
@@ -31,16 +32,6 @@ from traceana.simulate.schedule.capacity import (
 from traceana.simulate.schedule.elastic import EarliestDeadlineFirst, ElasticFlow
 from traceana.simulate.schedule.engine import Schedule, run_schedule
 from traceana.simulate.schedule.policy import ScheduledJobs, SchedulingPolicy, SlottedPolicy
-from traceana.simulate.schedule.queueing import (
-    ConservativeBackfilling,
-    EasyBackfilling,
-    FairShare,
-    FirstInFirstOut,
-    PredictedShortestJobFirst,
-    Priority,
-    ShortestJobFirst,
-    ShortestRemainingTimeFirst,
-)
 from traceana.simulate.schedule.tables import ScheduledJob, ScheduleGroups, ScheduleSteps
 from traceana.simulate.schedule.timesharing import Gandiva, Themis, Tiresias
 from traceana.stats.arguments import is_number
@@ -50,15 +41,15 @@ from traceana.tables.formatting import duration, percent
 from traceana.tables.result import Result
 
 POLICIES: Final[dict[str, Callable[[], SchedulingPolicy]]] = {
-    "fifo": FirstInFirstOut,
-    "fair_share": FairShare,
-    "sjf": ShortestJobFirst,
-    "sjf_user_mean": PredictedShortestJobFirst,
-    "sjf_last_value": partial(PredictedShortestJobFirst, last=True),
-    "srtf": ShortestRemainingTimeFirst,
-    "easy": EasyBackfilling,
-    "conservative": ConservativeBackfilling,
-    "priority": Priority,
+    "fifo": queueing.FirstInFirstOut,
+    "fair_share": queueing.FairShare,
+    "sjf": queueing.ShortestJobFirst,
+    "sjf_user_mean": queueing.PredictedShortestJobFirst,
+    "sjf_last_value": partial(queueing.PredictedShortestJobFirst, last=True),
+    "srtf": queueing.ShortestRemainingTimeFirst,
+    "easy": queueing.EasyBackfilling,
+    "conservative": queueing.ConservativeBackfilling,
+    "priority": queueing.Priority,
     "tiresias": Tiresias,
     "gandiva": Gandiva,
     "themis": Themis,
@@ -67,10 +58,6 @@ POLICIES: Final[dict[str, Callable[[], SchedulingPolicy]]] = {
     "edf_elastic": partial(ElasticFlow, admission=False),
     "elasticflow": ElasticFlow,
 }
-_CHRONUS: Final = (
-    "chronus is left out: it solves an integer program for every lease, and nothing orders its "
-    "equal optima, so that the schedule would depend on the solver"
-)
 _METHODS: Final = ("admit", "order", "allocate", "place")
 
 
@@ -79,19 +66,16 @@ def find_policy(policy: object, /) -> tuple[str, Callable[[], SchedulingPolicy]]
     if isinstance(policy, str):
         if policy in POLICIES:
             return policy, POLICIES[policy]
-        if policy == "chronus":
-            raise DataError(_CHRONUS)
         raise DataError(f"no policy is called {policy!r}; there are {', '.join(POLICIES)}")
     name = getattr(policy, "__name__", type(policy).__name__)
-    make = policy if isinstance(policy, type) or not hasattr(policy, "allocate") else None
+    is_made = not isinstance(policy, type) and hasattr(policy, "allocate")
+    make: Any = partial(deepcopy, policy) if is_made else policy
     candidate = make() if callable(make) else policy
     if missing := [method for method in _METHODS if not callable(getattr(candidate, method, None))]:
         raise DataError(
             f"policy {name} has no method {', '.join(missing)}; derive it from SchedulingPolicy"
         )
-    if callable(make):
-        return name, make
-    return name, lambda: deepcopy(policy)  # type: ignore[return-value]
+    return name, make
 
 
 _NEEDED: Final = {"submit_s": pl.Float64, "runtime_s": pl.Float64, "gpus": pl.Float64}
@@ -106,7 +90,7 @@ _OPTIONAL: Final[dict[str, type[pl.DataType]]] = {
     "batch_size": pl.Int64,
     "iterations": pl.Float64,
 }
-_PLANS: Final = ("model", "batch_size", "iterations", "deadline_s")
+_PLANNED: Final = ("model", "batch_size", "iterations")
 _MILLI: Final = 1000
 _LEAST_S: Final = 10.0
 """Runtime below which a slowdown is not meaningful."""
@@ -118,12 +102,8 @@ class ScheduleResult(Result):
 
     Attributes
     ----------
-    policy
-        Name of the policy.
-    jobs
-        One row per job, in the order of the input.
-    groups
-        One row per group of jobs.
+    jobs, groups
+        One row per job, in the order of the input, and per group of jobs.
     steps
         Use of each cluster over time.
 
@@ -198,15 +178,14 @@ def simulate_schedule(
     machines
         One row per machine: gpus, and cluster where there are several.
     profiles
-        Throughput of models, for policies that choose the number of GPUs: a frame with the columns
-        model, batch_size, gpus and iterations_per_s, or a folder with one CSV file per model. None
-        for the rates that `iterations` and `runtime_s` of the jobs imply.
+        Throughput, for policies that choose the number of GPUs: [model, batch_size, gpus,
+        iterations_per_s], or a folder with a CSV file per model (columns global_batch_size, 1, 2,
+        4, ...). None: the rates that `iterations` and `runtime_s` of the jobs imply.
     plans
         Further columns of the jobs by cluster and job_id, such as a ``training_plans`` table.
     capacity
-        Machines by group, as the manifest of a trace states them, and the slots of their scheduler,
-        which policies given by name then have. Without this, `gpus` and `machines`, a cluster has
-        the largest number of GPUs that jobs request at one time.
+        Machines by group, as a manifest states them, with the slots of policies given by name.
+        Without this, `gpus` and `machines`: the largest number of GPUs requested at one time.
     group
         Column of the clusters; one cluster without this column.
     scale_load
@@ -216,12 +195,6 @@ def simulate_schedule(
     -------
     ScheduleResult
         Jobs with start, end, wait and deadline; outcome by group; use over time.
-
-    Raises
-    ------
-    DataError
-        If a column is missing, a policy or its answer is invalid, or a job has no profile for a
-        policy that needs one.
 
     Examples
     --------
@@ -291,7 +264,7 @@ def _with_plans(table: pl.DataFrame, plans: IntoFrame, group: str | None) -> pl.
     names = column_names(plans)
     keys = ["job_id", *([group] if group in names and group in table.columns else [])]
     kinds: dict[str, type[pl.DataType]] = dict.fromkeys(keys, pl.String)
-    kinds |= {name: _OPTIONAL[name] for name in _PLANS if name in names}
+    kinds |= {name: _OPTIONAL[name] for name in (*_PLANNED, "deadline_s") if name in names}
     of_plans = read_columns(plans, kinds, "plans")
     if of_plans.select(keys).is_duplicated().any():
         raise DataError(f"plans: ({', '.join(keys)}) must be unique, and one occurs twice")
@@ -300,8 +273,7 @@ def _with_plans(table: pl.DataFrame, plans: IntoFrame, group: str | None) -> pl.
 
 
 def _profiles(jobs: pl.DataFrame, profiles: IntoFrame | str | Path | None) -> Profiles:
-    missing = [name for name in ("model", "batch_size", "iterations") if name not in jobs.columns]
-    if missing:
+    if missing := [name for name in _PLANNED if name not in jobs.columns]:
         raise DataError(
             "this policy chooses the number of GPUs and needs the throughput of each job; jobs "
             f"lack {', '.join(missing)}"
@@ -380,8 +352,6 @@ def _outcome(
         n_deadlines=pl.col("met_deadline").count(),
         fraction_met=pl.col("met_deadline").mean(),
         wait_s_mean=pl.col("wait_s").mean(),
-        wait_s_ci_low=pl.lit(None, pl.Float64),
-        wait_s_ci_high=pl.lit(None, pl.Float64),
         wait_s_median=pl.col("wait_s").median(),
         wait_s_p95=pl.col("wait_s").quantile(0.95),
         completion_s_mean=took.mean(),
@@ -440,7 +410,6 @@ def _in_order(table: pl.DataFrame, parts: list[pl.DataFrame]) -> pl.DataFrame:
 _SMALL: Final = 20_000
 """Jobs times policies below which processes do not pay."""
 _WEEK_S: Final = 7 * 86_400
-_PLANNED: Final = {"model", "batch_size", "iterations"}
 
 
 def sweep_schedules(
@@ -458,11 +427,11 @@ def sweep_schedules(
 ) -> pl.DataFrame:
     """Return the outcome of :func:`simulate_schedule` by policy, then group.
 
-    Each replication is a log of weeks drawn with replacement from those of the group, the same for
-    all policies; quantiles of their mean waits are the interval.
+    A replication is a log of weeks drawn with replacement from the group's, the same for all
+    policies.
     """
     table = read_schedule_jobs(jobs, plans=plans, group=group)
-    if how.get("profiles") is None and set(table.columns) >= _PLANNED:
+    if how.get("profiles") is None and {*table.columns}.issuperset(_PLANNED):
         how["profiles"] = implied_rates(table)
     groups = table.group_by("group").len().sort("len", "group", descending=[True, False])
     tasks = [

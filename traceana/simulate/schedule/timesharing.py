@@ -151,10 +151,7 @@ def _fitting(jobs: Iterable[int], gpus: Sequence[int], free: int) -> tuple[list[
 
 
 class _EventClock(ContinuousClock):
-    """Progress is counted at events, where a job loses its pause; jobs end a slot apart.
-
-    A running job has executed the time since `begin`.
-    """
+    """Progress is counted at events, where a job loses its pause; a job has run since `begin`."""
 
     def __init__(self, state: ScheduleState, slot: float, *, alone: bool) -> None:
         super().__init__(state)
@@ -341,8 +338,7 @@ def _fair_fractions(
 ) -> Floats:
     """Return the least fractions at the smallest largest ratio, by Newton's method.
 
-    From the ratio on at which no fraction is above 1 their sum is convex and falls, so that each
-    step ends before the root.
+    From the ratio at which no fraction is above 1 on, their sum is convex and falls.
     """
     ratio = max(0.0, float(np.max((age + left) / alone)))
     while True:

@@ -24,8 +24,7 @@ from traceana.stats.survival import product_limit
 def ks_distance(fit: Fit, sample: Sample, /, step: float | None = None) -> float:
     """Return the largest distance of the fitted distribution from the Kaplan-Meier estimate.
 
-    With the step to which values were rounded, up, down or to the nearest, it is the least that is
-    possible: the fraction up to a value v lies between F(v) and F(v + step).
+    Of values rounded to a step, the least possible: the fraction up to v is F(v) to F(v + step).
     """
     y, ends, cuts, late = sample.steps
     is_end, above = ends > 0, fit.log_fraction_above(sample.bound)
@@ -57,8 +56,7 @@ def ks_distances_of_refits(
 ) -> Floats:
     """Return the KS distances of samples of the fit, each with the family fitted anew.
 
-    Values are drawn above their bound or entry, censoring times from their Kaplan-Meier estimate
-    (Efron, JASA 76, 1981).
+    Censoring times are drawn from their Kaplan-Meier estimate (Efron, JASA 76, 1981).
     """
     distances = []
     bound = "min" if bound_is_least else sample.bound
@@ -142,12 +140,10 @@ def cluster_interval_of_fit(
 ) -> tuple[Floats, Floats]:
     """Return the ends of the intervals of the parameters, by a jackknife over clusters.
 
-    Without cluster c the parameters are theta - d_c, d_c = J_c^-1 s_c by one Newton step. The
-    center is the estimate for unequal clusters (Busing, Meijer and van der Leeden, Statistics and
-    Computing 9, 1999), the variance (G - 1) / G sum of d_c^2, t with Satterthwaite's degrees of
-    freedom, at most Kish's effective clusters less one. An end is the farther of center +- t se and
-    of that with the skewness of d_c, center + se w / (1 - a w)^2 with w = +-t and a = sum of d_c^3
-    / (6 (sum of d_c^2)^1.5) (DiCiccio and Efron, Statistical Science 11, 1996).
+    One Newton step without each cluster; the center is that of unequal clusters (Busing, Meijer and
+    van der Leeden, Statistics and Computing 9, 1999), t has Satterthwaite's degrees of freedom, at
+    most Kish's effective clusters less one. An end is the farther of center +- t se and of that
+    with the skewness of the steps (DiCiccio and Efron, Statistical Science 11, 1996).
     """
     others = terms.curvature - terms.curvature.sum(axis=0)
     try:
@@ -180,10 +176,7 @@ def multiplier_pvalue(
     resamples: int,
     rng: np.random.Generator,
 ) -> float:
-    """Return the p-value of a KS distance of a fit to complete values in clusters.
-
-    The weighted bootstrap of Kojadinovic and Yan (Canadian Journal of Statistics 40, 2012).
-    """
+    """Return p of a KS distance in clusters (Kojadinovic and Yan, Can. J. Statistics 40, 2012)."""
     if fit.covariance is None:
         raise DataError(f"the {fit.family.name} fit has no maximum: {fit.note}")
     times = np.unique(y)
@@ -228,11 +221,10 @@ def hill(
     cluster: Integers | None = None,
     confidence: float,
 ) -> Tail | None:
-    """Return Hill's estimate: k over the sum of ln(x / threshold) of the k largest values.
+    """Return Hill's estimate (Annals of Statistics 3, 1975), k over the sum of ln(x / threshold).
 
-    2 k index / estimate is chi-squared with 2 k degrees of freedom (Hill, Annals of Statistics 3,
-    1975). With delayed entry or censoring: exact values over the sum of ln(x / max(threshold,
-    entry)) (Beirlant and others, Extremes 10, 2007). None without an exact value above it.
+    With delayed entry or censoring: exact values over the sum of ln(x / max(threshold, entry))
+    (Beirlant and others, Extremes 10, 2007). None without an exact value above the threshold.
     """
     order = np.argsort(-values, kind="stable")
     threshold = values[order[k]]

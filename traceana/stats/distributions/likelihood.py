@@ -292,10 +292,9 @@ def vuong_test(
 ) -> PairTest:
     """Test two fits against each other: nested ones by the likelihood ratio, others by Vuong.
 
-    Vuong (Econometrica 57, 1989) with z = sum of (d - dq) / (w sqrt(n)): d the differences of the
-    log-likelihoods, q Takeuchi's correction, w the standard deviation of d - 2 dq (Stone, JRSS B
-    39, 1977). A `note` if n < 25 skewness^2 of d (Cochran, 1977, 2.15). The exponential is nested
-    in gamma and Weibull, and on the boundary of Lomax (Self and Liang, JASA 82, 1987).
+    Vuong (Econometrica 57, 1989) with Takeuchi's correction (Stone, JRSS B 39, 1977); a `note` if n
+    < 25 skewness^2 of the differences (Cochran, 1977, 2.15). The exponential is nested in gamma and
+    Weibull, and on the boundary of Lomax (Self and Liang, JASA 82, 1987).
     """
     weight = np.stack([sample.ends, sample.cuts])
     present = weight > 0
