@@ -58,10 +58,8 @@ def test_a_million_rows_stay_small() -> None:
 
 
 def test_what_cannot_be_drawn_is_refused() -> None:
-    twice = pl.concat([MEANS, MEANS])
-    for wrong in (MEANS.clear(), twice):
-        with pytest.raises(DataError, match="the means of one group, each value once"):
-            plot_runtime_against(wrong, x_label="")
+    with pytest.raises(DataError, match="the means of one group, each value once"):
+        plot_runtime_against(pl.concat([MEANS, MEANS]), x_label="")
     with pytest.raises(DataError, match="no correlation is known"):
         plot_correlations(CORRELATIONS.filter(group="V100"))
     for panels, ax in (([], None), ([PANEL], plot_correlations(CORRELATIONS))):

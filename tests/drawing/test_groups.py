@@ -107,7 +107,7 @@ def test_groups_of_two_columns_have_one_name_and_numbers_no_needless_zero() -> N
 @pytest.mark.parametrize("plot", [plot_runtime_by, plot_outcome_rates])
 def test_a_result_without_rows_is_refused(plot: object) -> None:
     empty = runtime_by(TASKS.clear(), "gpu_type")
-    with pytest.raises(DataError, match="the result has no row"):
+    with pytest.raises(DataError, match="there is no row"):
         plot(empty)  # type: ignore[operator]
 
 

@@ -66,7 +66,7 @@ def test_the_distribution_of_mini_batch_time_is_of_each_job_on_its_own() -> None
     # two known values: half of the samples are at most the smaller
     assert {100.0, 900.0} <= set(np.asarray(first.get_xdata()).tolist())
     assert sorted(set(np.asarray(first.get_ydata()).tolist())) == [0, 0.5, 1]
-    with pytest.raises(DataError, match="needs a mini-batch time"):
+    with pytest.raises(DataError, match="there is no row"):
         plot_batch_time_ecdf(samples.clear())
 
 

@@ -33,7 +33,7 @@ def episode(worker: str = "b", onset_s: float = 50, end_s: float = 110) -> pl.Da
 
 
 def test_by_hand() -> None:
-    result = replay_batching(two_workers(), episodes=episode(), batch=60, within=0.01)
+    result = replay_batching(two_workers(), episodes=episode(), batch=60)
     rows = {row["controller"]: row for row in result.episodes.iter_rows(named=True)}
     # uniform pays 6 for 3 at 7 ticks; b at half of its rate leaves (80, 40), 4 each, to the oracle;
     # the loop pays 6 once and is late by a tick at the end too: 80 samples of a take 4, not 3
@@ -100,8 +100,6 @@ def test_mistakes_are_one_line() -> None:
         with pytest.raises(DataError, match=line) as told:
             replay_batching(two_workers(), episodes=wrong)
         assert "\n" not in str(told.value)
-    with pytest.raises(DataError, match="within must be from 0"):
-        replay_batching(two_workers(), within=-1)
     with pytest.raises(DataError, match="different names"):
         replay_batching(two_workers(), controllers=["uniform", "uniform"])
 
@@ -147,19 +145,18 @@ def test_three_good_steps_in_a_row_are_a_recovery() -> None:
     ):
         end_s = 10.0 * (slow.stop - 1)
         found = replay_batching(
-            two_workers(slow), episodes=episode(end_s=end_s), batch=60, within=0
+            two_workers(slow), episodes=episode(end_s=end_s), batch=60
         ).episodes.filter(controller="proportional")
         assert found["recovery_steps"].item() == steps
         assert found["fraction_within"].item() == pytest.approx(good)
     three = replay_batching(
-        two_workers(slice(6, 9)), episodes=episode(onset_s=60, end_s=80), batch=60, within=0
+        two_workers(slice(6, 9)), episodes=episode(onset_s=60, end_s=80), batch=60
     ).episodes
     assert three.filter(controller="oracle")["recovery_steps"].item() == 0
-    # 6 is half as much again as 4: within .5 of it
-    for within, good in ((0.5, 1), (0.49, 1 / 7)):
-        replay = replay_batching(samples, episodes=episode(), batch=60, within=within)
-        rows = dict(replay.episodes.select("controller", "fraction_within").iter_rows())
-        assert rows["uniform"] == pytest.approx(good)
+    # 6 is half as much again as 4
+    replay = replay_batching(samples, episodes=episode(), batch=60)
+    rows = dict(replay.episodes.select("controller", "fraction_within").iter_rows())
+    assert rows["uniform"] == pytest.approx(1 / 7)
 
 
 def test_episodes_may_name_the_job_as_the_samples_do_or_not() -> None:

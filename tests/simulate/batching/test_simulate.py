@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from traceana import implied_throughput_ratio, published_gains, simulate_batching
+from traceana import implied_throughput_ratio, simulate_batching
 from traceana.errors import DataError
 from traceana.simulate import Measured, OmniLearn, Proportional, Smoothed, Static, Uniform, Workers
 from traceana.simulate.batching.controllers import CONTROLLERS, Seen
@@ -219,19 +219,6 @@ def test_implied_ratio_is_the_gains_inverse() -> None:
     even, best = a + 1 / slow, a + 2 / (slow * (1 + ratio))
     assert implied_throughput_ratio(even / best, overhead_fraction=a) == pytest.approx(ratio)
     assert implied_throughput_ratio(4, overhead_fraction=0.25) is None
-
-
-def test_published_overhead_put_back_into_the_model() -> None:
-    # what 1.2 leaves to overhead at the ratio of FLOPS
-    cnn = published_gains().filter(id="batching-cpu-gpu-cnn").row(0, named=True)
-    phi = cnn["overhead_at_flops"]
-    crew = [(phi, 1 / (1 - phi)), (phi, cnn["flops_ratio"] / (1 - phi))]
-    even, best = (
-        max(a + b / x for b, (a, x) in zip(split, crew, strict=True))
-        for split in ((1, 1), (2 / (1 + cnn["flops_ratio"]), 2 - 2 / (1 + cnn["flops_ratio"])))
-    )
-    assert even == pytest.approx(1)
-    assert even / best == pytest.approx(1.2)
 
 
 @settings(max_examples=30)

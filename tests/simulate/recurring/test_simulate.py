@@ -259,14 +259,12 @@ def test_what_the_trace_cannot_answer_is_counted() -> None:
     result = simulate(pl.concat([RUNS, tiny_runs({8: [1, 1]})]), power)
     # of 1 and 8 both limits, of 2 one
     assert result.totals["points_missing"].item() == 5
-    assert "5 points" in str(result)
 
 
 def test_no_default_is_no_saving() -> None:
     result = simulate(tiny_runs({2: [3], 4: [6, 6, None]}), recurrences=1, rng=1)
     assert result.references["note"][0] == "a run of batch size 4 missed the target"
     assert result.totals["energy_saved"].item() is None
-    assert "no default" in str(result)
 
 
 sizes = st.lists(st.sampled_from([1, 2, 3, 4, 8]), min_size=1, max_size=4, unique=True)

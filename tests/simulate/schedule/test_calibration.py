@@ -27,19 +27,12 @@ def _log(policy: str) -> pl.DataFrame:
 def test_fifo_reproduces_the_median_wait_of_a_log_that_fifo_made() -> None:
     found = simulate_schedule(_log("fifo"), policy="fifo").groups
     assert found["capacity"].item() == "largest demand"
-    assert found["gpus_recorded"].item() == found["gpus"].item() == 16
+    assert found["gpus"].item() == 16
     assert found["wait_s_recorded"].item() == found["wait_s_median"].item() > 0
     easy = simulate_schedule(_log("fifo"), policy="easy").groups
     text = calibrate(pl.concat([found, easy]))
     assert text.count(" under fifo") == 1
     assert text.endswith(" recorded.")
-
-
-def test_a_log_of_part_of_the_jobs_is_told_that_none_waits() -> None:
-    jobs = _log("fifo").with_columns(pl.col("start_s") + 100)
-    text = simulate_schedule(jobs, policy="fifo", machines=pl.DataFrame({"gpus": [512]})).summary()
-    assert "never use more than 16 of 512 GPUs" in text
-    assert "the log lacks jobs of the cluster" in text
 
 
 def test_other_gpus_loads_and_logs_without_starts_are_not_compared() -> None:

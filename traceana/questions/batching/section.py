@@ -14,6 +14,7 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.simulate.batching import tables
+from traceana.simulate.batching.replay import WITHIN
 from traceana.simulate.batching.workers import LEVELS, SPLITS
 from traceana.store import Trace
 from traceana.tables.declare import with_columns
@@ -140,7 +141,7 @@ def _episodes(result: tables.BatchingReplay, name: str, time: str) -> page.Block
         null={"recovery_steps_proportional": "none"},
         caption="Relative cost of straggler episodes: additional time of the steps of the episode "
         "compared with the worker at its usual time. Recovery: steps until the first of three in a "
-        f"row that the proportional controller has within {100 * result.within:g} % of the "
+        f"row that the proportional controller has within {100 * WITHIN:g} % of the "
         f"oracle's. Near the oracle: fraction of the steps of the episode that are. {name}",
     )
 

@@ -46,7 +46,8 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
     >>> traceana.figures.plot_deadline_tightness(tightness).get_xlabel()
     '(Deadline - submission) / runtime'
     """
-    tightness = _with_kinds(tightness)
+    if "plans" not in tightness.columns:
+        tightness = tightness.with_columns(plans=pl.lit("plans"))
     kinds = tightness["plans"].unique(maintain_order=True).to_list()
     clusters = labels.natural_order(tightness["cluster"].unique())
     ax = start_axes(ax, height_in=0.9 + 0.27 * len(clusters))
@@ -79,11 +80,6 @@ def plot_deadline_tightness(tightness: pl.DataFrame, /, *, ax: Axes | None = Non
     ax.set_xlabel("(Deadline - submission) / runtime")
     labels.legend_above(ax, ncols=2, handletextpad=0.1)
     return ax
-
-
-def _with_kinds(tightness: pl.DataFrame) -> pl.DataFrame:
-    kind = [] if "plans" in tightness.columns else [pl.lit("plans").alias("plans")]
-    return tightness.with_columns(kind)
 
 
 @figure(

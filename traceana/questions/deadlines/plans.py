@@ -60,14 +60,11 @@ def compare_plans(
     DataFrame
         In each group:
 
-        - ``tightness`` and ``iterations``: two-sample Kolmogorov-Smirnov distance and p.
-          Tightness is (deadline_s - submit) / runtime. Both iterations depend on the same
-          runtimes, which makes their p too large.
-        - ``(model, batch size) in the longest file``: Cohen's w of Pearson's chi-squared for one
-          distribution in both, over the longest cluster only, since the published files repeat
-          each other's draws. Null if there is one pair only.
-        - ``rate by (model, batch_size, gpus)``: largest relative difference of the rates in the
-          cells that both have; no test.
+        - ``tightness`` and ``iterations``: two-sample Kolmogorov-Smirnov distance and p. Both
+          iterations depend on the same runtimes, which makes their p too large.
+        - ``(model, batch size) in the longest file``: Cohen's w of Pearson's chi-squared, over the
+          longest cluster only, since the published files repeat each other's draws.
+        - ``rate by (model, batch_size, gpus)``: largest relative difference; no test.
         {columns}
 
     Examples

@@ -16,6 +16,7 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.cohorts.cohort import with_adjusted
 from traceana.errors import DataError
 from traceana.simulate.deadlines import tables
+from traceana.simulate.schedule.capacity import implied_rates
 from traceana.stats.intervals import wilson_interval
 from traceana.store.frames import Names, as_keys, collect, open_frame, reading
 from traceana.tables.declare import declared, interval_columns, returns, schema_of
@@ -34,10 +35,9 @@ def replay_published_draws(
     """Compare the models of plans with one seeded sequence of draws.
 
     Job ids of the ElasticFlow files are the first 128-bit numbers of Python's generator with seed
-    42, which reveals the order of the jobs. In that order, the (model, batch size) pairs of each
-    file (without the jobs of the testbed) follow ``random.Random(0).choice`` over 14 pairs. A draw
-    that is passed over belongs to a job that is not in the file, or to a pair without a rate at the
-    GPUs of the job. Other equally likely draws would pass over 13 per job on average.
+    42. In their order the (model, batch size) pairs of each file, without the jobs of the testbed,
+    follow ``random.Random(0).choice`` over 14 pairs. A draw that is passed over belongs to another
+    job, or to a pair without a rate at the GPUs. Other draws would pass over 13 per job.
 
     Parameters
     ----------
@@ -215,26 +215,8 @@ def iteration_rates(
 
 def rates_of(joined: pl.DataFrame, /) -> pl.DataFrame:
     """Compute :func:`iteration_rates` of plans joined with their jobs."""
-    used = joined.filter(
-        pl.col("runtime_s") > 0, pl.col("gpus") > 0, pl.col("iterations").is_not_null()
-    )
-    iterations, runtime = pl.col("iterations"), pl.col("runtime_s")
-    ratio = iterations / runtime
-    cells = (
-        used.group_by(CELL)
-        .agg(
-            n=pl.len().cast(pl.Int64),
-            median=ratio.median(),
-            spread=(ratio.max() - ratio.min()) / ratio.median(),
-            lowest=ratio.max(),
-            highest=((iterations + 1) / runtime).min(),
-        )
-        .sort(CELL)
-        .with_columns(is_one_rate=pl.col("lowest") < pl.col("highest"))
-        .with_columns(pl.when("is_one_rate").then(pl.col("lowest", "highest")))
-        .with_columns(
-            iterations_per_s=pl.coalesce((pl.col("lowest") + pl.col("highest")) / 2, "median")
-        )
+    cells = implied_rates(joined).with_columns(
+        pl.when("is_one_rate").then(pl.col("lowest", "highest"))
     )
     on_one = cells.filter(gpus=1.0).select("model", "batch_size", on_one="iterations_per_s")
     efficiency = pl.col("iterations_per_s") / (pl.col("gpus") * pl.col("on_one"))

@@ -158,11 +158,9 @@ def energy_savings(
     downward. `ratio_held_out` is less so (cross-validation, Stone, JRSS B 36, 1974): a batch size
     is chosen without one run of each, and its ratio is of the runs held out; a power limit is
     chosen by its cost as predicted from the others (a parabola of the logarithms, from five limits
-    on, where it is within a tenth). It is the geometric mean over 100 random partitions; its 95 %
-    interval is Welch's for the difference of the mean logarithms of the epochs (Biometrika 34,
-    1947). To its variance that of the noise of two measurements of an epoch is added: about such
-    parabolas with a deviation of each limit; below five limits it is unknown. Where the batch size
-    is the default there is no interval. Every data set is trained to its default target.
+    on). It is the geometric mean over 100 random partitions; its 95 % interval is Welch's for the
+    mean logarithms of the epochs (Biometrika 34, 1947), with the noise of two measurements about
+    such parabolas. Every data set is trained to its default target.
 
     Parameters
     ----------
@@ -285,14 +283,10 @@ def _ends(
     ratio: float, chosen: Fold, default: Fold, fewest: int, noise: tuple[float, int]
 ) -> tuple[dict[str, float], str]:
     """Return Welch's interval with the noise of both measurements, and why there is none."""
-    if chosen is default:
-        return {}, "no interval: the epochs of one batch size cancel"
-    if fewest < _MIN_RUNS:
-        return {}, f"no interval: under {_MIN_RUNS} runs of a batch size"
     runs = (chosen.epochs, default.epochs)
-    parts = [float(np.log(epochs).var(ddof=1) / len(epochs)) for epochs in runs]
-    if sum(parts) < 1e-20:  # rounding
-        return {}, "no interval: the epochs do not vary"
+    parts = [float(np.log(epochs).var(ddof=1) / len(epochs)) for epochs in runs if len(epochs) > 1]
+    if chosen is default or fewest < _MIN_RUNS or sum(parts) < 1e-20:  # rounding
+        return {}, f"no interval: the epochs cancel or do not vary, or under {_MIN_RUNS} runs"
     freedom = [part**2 / (len(epochs) - 1) for part, epochs in zip(parts, runs, strict=True)]
     if noise[1]:
         parts.append(2 * noise[0])

@@ -274,7 +274,7 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     >>> traceana.figures.plot_energy_saved(summary).get_xlabel()
     'Energy saved'
     """
-    measure = _saved_column(summary)
+    measure = "energy_saved" if "energy_saved" in summary.columns else "time_saved"
     table = summary.drop_nulls(measure)
     gpus = table["gpu"].unique().sort().to_list()
     if not 0 < len(gpus) <= len(_MARKERS):
@@ -308,7 +308,3 @@ def plot_energy_saved(summary: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.set_xlabel(measure.replace("_", " ").capitalize())
     labels.legend_above(ax, ncols=4, handletextpad=0.2)
     return ax
-
-
-def _saved_column(summary: pl.DataFrame) -> str:
-    return "energy_saved" if "energy_saved" in summary.columns else "time_saved"

@@ -82,6 +82,7 @@ _LINE: Final = "Line: one placement policy, mean over seeds. "
     result="simulate_placement with a column policy",
     reading=f"{_LINE}Horizontal: GPUs that the jobs requested so far; vertical: GPUs allocated, "
     "both in percent of all GPUs. On the thin line every request is placed.",
+    counts=(pl.n_unique("policy"), "policy"),
 )
 def plot_placement_allocated(placement: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the GPUs allocated against the GPUs requested by policy, the mean over seeds.
@@ -103,21 +104,12 @@ def plot_placement_allocated(placement: pl.DataFrame, /, *, ax: Axes | None = No
     return ax
 
 
-def describe_placement_allocated(placement: pl.DataFrame) -> str:
-    """Return a sentence on the policies for the caption."""
-    policies = placement["policy"].n_unique()
-    seeds = placement["seed"].n_unique() if "seed" in placement.columns else 1
-    return f"{policies} policies, means of {seeds} seeds."
-
-
-describe_placement_fragment = describe_placement_allocated
-
-
 @figure(
     "placement-fragment",
     result="simulate_placement with a column policy",
     reading=f"{_LINE}Horizontal: GPUs that the jobs requested so far; vertical: free GPUs that "
     "typical requests cannot use, both in percent of all GPUs.",
+    counts=(pl.n_unique("policy"), "policy"),
 )
 def plot_placement_fragment(placement: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the fragment against the GPUs requested by policy, the mean over seeds.

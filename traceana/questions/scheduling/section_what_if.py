@@ -147,11 +147,12 @@ def _of_waits(trace: Trace, waits: pl.DataFrame) -> str:
     if not reproduced:
         heading = "the simulation does not reproduce the recorded waits"
         return Finding(text, heading=heading, certainty="cannot tell")
-    today, more, easy = shown[closest], shown[closest + _MORE], shown["easy"]
+    today, more = shown[closest], shown[closest + _MORE]
     heading = (
-        f"the mean wait of {today} would be {easy} with backfilling, {more} with 10 % more GPUs"
+        f"GPU jobs would wait {shown['fifo']} under fifo, {shown['easy']} under easy, {more} under "
+        f"{closest} with 10 % more GPUs"
     )
-    same = today == more == easy
+    same = today == more == shown["easy"]
     return Finding(text, heading=heading, certainty="estimated", is_null=same)
 
 

@@ -301,10 +301,9 @@ class Smoothed(_StartsEvenly):
 class OmniLearn(_StartsEvenly):
     """Adjust batch sizes as the authors' later code, with equal corrections.
 
-    Times are means since the last adjustment. A worker's batch changes only if the change is at
-    least `dead_band` of its new value. The new values are clipped to the bounds, and the same
-    number of samples is added to every worker to restore the global batch. Without bounds (0 and
-    infinity), a batch can become negative, which no job could run.
+    Times are means since the last adjustment. A batch changes by at least `dead_band` of its new
+    value, within the bounds; then the same number of samples is added to every worker to restore
+    the global batch. Without bounds (0 and infinity) a batch can become negative.
 
     Examples
     --------

@@ -118,10 +118,9 @@ _STEPS: Final = 200
 def compare_clusters(clusters: Mapping[str, Sequence[float]] | None = None, /) -> pl.DataFrame:
     """Compare batch size controllers on clusters of equal total throughput.
 
-    Each cluster is simulated with its own workers (heterogeneous) and with as many workers of equal
-    throughput that add up to the same (homogeneous). Static batch sizes follow the throughputs;
-    dynamic ones are those of the proportional controller, its first steps included. The model is
-    that of Tyagi and Sharma (ACSOS'20).
+    Each cluster is simulated with its own workers (heterogeneous), and with as many equal ones
+    (homogeneous), without overhead. Static batch sizes follow the throughputs, dynamic ones are
+    those of the proportional controller. The model is that of Tyagi and Sharma (ACSOS'20).
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from traceana.simulate.batching import simulate
 from traceana.simulate.batching.tables import BatchingReplay, ReplayEpisodes, ReplayJobs
 from traceana.simulate.batching.workers import LARGEST
 from traceana.simulate.frames import read_columns
-from traceana.stats.arguments import check_count, is_number
+from traceana.stats.arguments import check_count
 from traceana.stats.arrays import Floats
 from traceana.store.frames import column_names
 from traceana.tables.declare import schema_of
@@ -76,6 +76,8 @@ def read_samples(
     return jobs, others
 
 
+WITHIN: Final = 0.1
+"""Relative difference from the oracle's step up to which a step counts as recovered."""
 _IN_A_ROW: Final = 3
 """Consecutive steps near the oracle's that count as recovery."""
 
@@ -123,7 +125,6 @@ def _episode_rows(
     episodes: pl.DataFrame,
     courses: dict[str, simulate.Course],
     names: Sequence[str],
-    within: float,
 ) -> Iterator[dict[str, Any]]:
     """Yield one row per episode and controller, from the runs of `with_and_without`."""
     best = courses["oracle"].step_s[:, 0]
@@ -138,7 +139,7 @@ def _episode_rows(
             if ticks.any():
                 step_s = course.step_s[:, 0]
                 time = float(step_s[ticks].sum())
-                good = step_s[ticks] <= (1 + within) * best[ticks]
+                good = step_s[ticks] <= (1 + WITHIN) * best[ticks]
                 starts = np.flatnonzero(np.convolve(good, np.ones(_IN_A_ROW), "valid") == _IN_A_ROW)
                 recovers = len(good) >= _IN_A_ROW and len(starts) > 0
                 row |= {
@@ -152,7 +153,6 @@ def _episode_rows(
             yield row
 
 
-_LARGEST_WITHIN: Final = 1000
 _CONTROLLERS = ("uniform", controls.Measured(), "proportional", "damped", "oracle")
 _NONE = "no time at which all of two or more workers have a sample"
 _QUANTILES = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
@@ -166,7 +166,6 @@ def replay_batching(
     episodes: IntoFrame | None = None,
     controllers: Sequence[str | controls.BatchController] = _CONTROLLERS,
     batch: int = 64,
-    within: float = 0.1,
     time: str = "time_s",
     worker: str = "worker_id",
     value: str = "batch_time",
@@ -191,8 +190,6 @@ def replay_batching(
         Names or objects, as for :func:`simulate_batching`.
     batch
         Samples of a worker under equal batches: the resolution of a batch size.
-    within
-        Relative difference from the oracle's step up to which a step counts as recovered.
     by, worker
         Columns of the job and the worker: values of any type, which become text.
     time
@@ -211,8 +208,6 @@ def replay_batching(
     [('uniform', 1.0), ('proportional', 1.28)]
     """
     chosen = controls.read_controllers(controllers)
-    if not (is_number(within) and 0 <= within <= _LARGEST_WITHIN):
-        raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")
     check_count("batch", batch, most=10**12)
     episode_table = read_episodes(episodes, by)
     jobs: list[dict[str, Any]] = []
@@ -248,7 +243,7 @@ def replay_batching(
                 "busy_fraction": course.worker_s[0] / course.step_s[:, 0].sum(),
             }
             workers.append(pl.DataFrame(key | columns))
-        rows += _episode_rows(job, of_job, courses, list(chosen), within)
+        rows += _episode_rows(job, of_job, courses, list(chosen))
     jobs += [
         {"job_id": job, "controller": name, "n_steps": 0, "n_excluded": ticks, "note": _NONE}
         for job, ticks in others.items()
@@ -259,7 +254,6 @@ def replay_batching(
         pl.concat(steps),
         pl.concat(workers),
         pl.DataFrame(rows, schema=schema_of(ReplayEpisodes)),
-        within,
     )
 
 

@@ -204,7 +204,7 @@ class ReplayEpisodes(ResultTable):
     cost = number("Cost", "`time` minus that with the worker at its usual time")
     cost_fraction = fraction("Relative cost", "`cost` over the time without it")
     fraction_within = fraction(
-        "Near the oracle", "fraction of steps that take at most 1 + `within` times the oracle's"
+        "Near the oracle", "fraction of steps that take at most 1.1 times the oracle's"
     )
     recovery_steps = count(
         "Recovery (steps)",
@@ -222,14 +222,8 @@ class BatchingReplay(Result):
     jobs
         One row per job and controller. A job without a time at which all of two or more workers
         have a sample has nulls and a note; it comes last and is in no other frame.
-    steps
-        One row per job, controller and step.
-    workers
-        One row per job, controller and worker.
-    episodes
-        One row per episode and controller; empty if no episodes were given.
-    within
-        Relative difference from the oracle's step up to which a step counts as recovered.
+    steps, workers, episodes
+        One row per job, controller and step or worker; per episode and controller.
 
     Examples
     --------
@@ -250,7 +244,6 @@ class BatchingReplay(Result):
     steps: Annotated[pl.DataFrame, ReplaySteps]
     workers: Annotated[pl.DataFrame, ReplayWorkers]
     episodes: Annotated[pl.DataFrame, ReplayEpisodes]
-    within: float
 
     def summary(self) -> str:
         """Return a short text on the result."""

@@ -183,15 +183,13 @@ class Workers:
 
     Attributes
     ----------
-    overhead_s
-        K times of an iteration that do not depend on its samples, or one for all.
-    samples_per_s
-        K throughputs if they are constant, (steps, K) if they change from step to step.
+    overhead_s, samples_per_s
+        K overheads, or one for all; K throughputs, or (steps, K) if they change.
     worker_id
         K names; by default 0, 1, 2, ...
     speed
-        Samples per second from (batch sizes, throughputs), such as :class:`Saturating` or a
-        function; None: the throughputs, whatever the batch size.
+        Samples per second from (batch sizes, throughputs), such as :class:`Saturating`; None: the
+        throughputs, whatever the batch size.
 
     Examples
     --------

@@ -97,13 +97,11 @@ Replays: TypeAlias = tuple[run.Times, run.Times]
 def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
     r"""Attribute the slowdown of a training job to groups of operations.
 
-    The job is replayed with ideal durations except in one group g, and as it was except that the
-    group is ideal (Lin et al., OSDI'25; see :func:`replay_operations`). With :math:`T` the mean
-    step time, the slowdown of a group is :math:`T_{\text{all ideal but } g} / T_{\text{ideal}}`. By
-    addition, the group explains the fraction
-    :math:`(T_{\text{all ideal but } g} - T_{\text{ideal}}) / (T_{\text{original}} -
-    T_{\text{ideal}})` of the job's slowdown; by removal,
-    :math:`(T_{\text{original}} - T_{g \text{ ideal}}) / (T_{\text{original}} - T_{\text{ideal}})`.
+    The job is replayed with all ideal but a group, and as it was but with the group ideal (Lin et
+    al., OSDI'25; see :func:`replay_operations`). With mean step times T, the slowdown of a group is
+    :math:`T_+ / T_{\text{ideal}}`; it explains the fractions :math:`(T_+ - T_{\text{ideal}}) /
+    (T_{\text{original}} - T_{\text{ideal}})` of the job's slowdown by addition, and
+    :math:`(T_{\text{original}} - T_-) / (T_{\text{original}} - T_{\text{ideal}})` by removal.
     Fractions may be negative or above 1, and do not add up to 1: operations overlap.
 
     Parameters

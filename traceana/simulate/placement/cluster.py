@@ -26,10 +26,8 @@ class PlacementRequest:
     ----------
     cpu_milli
         Thousandths of a CPU core.
-    gpus
-        Number of GPUs; 1 for a job that shares a GPU, 0 for a job without GPUs.
-    gpu_milli
-        Thousandths of each of these GPUs; below 1000 for a job that shares a GPU.
+    gpus, gpu_milli
+        Number of GPUs, and thousandths of each; 1 and below 1000 for a job that shares a GPU.
     gpu_types
         GPU types that the job accepts; empty where any will do.
 
@@ -127,14 +125,10 @@ class PlacementNodes:
 
     Parameters
     ----------
-    gpu_type
-        Index of the GPU type in ``typical.gpu_types``.
-    gpus
-        Number of GPUs.
-    cpu_milli
-        Free thousandths of CPU cores.
-    gpu_milli
-        Free thousandths of each GPU, one column per GPU; 0 beyond the GPUs of the machine.
+    gpu_type, gpus
+        Index of the GPU type in ``typical.gpu_types``, and number of GPUs.
+    cpu_milli, gpu_milli
+        Free thousandths of CPU cores, and of each GPU in a column; 0 beyond those of the machine.
     held
         Number of jobs by kind: column 0 those that share a GPU, column n those with n GPUs.
     largest_cpu_milli, largest_gpu_milli

@@ -249,10 +249,6 @@ class RecurringResult(Result):
                 f"regret:  {row['regret_j']:,.0f} J over the oracle, "
                 f"{100 * row['regret_fraction']:.1f} % of its cost"
             )
-        notes = self.references.select("policy", "note").drop_nulls().rows()
-        lines += [f"note:    no {name}: {note}" for name, note in notes]
-        if row["points_missing"]:
-            lines.append(f"missing: {row['points_missing']:,} points (batch size, power limit)")
         return "\n".join(lines)
 
 
@@ -262,14 +258,11 @@ class RecurringGroupsResult(Result):
 
     Attributes
     ----------
-    gpu, policy, eta, beta
-        The settings.
     history
-        Runs by group, in the order in which they end. Energy, time and cost are scaled by
-        runtime_ratio; start and end are those of the trace.
+        Runs by group, in the order in which they end; energy, time and cost scaled by
+        runtime_ratio, start and end of the trace.
     groups
-        One row per group. Savings are over all runs, exploration included, against the expected
-        energy and time of the default with the same ratios.
+        One row per group. Savings are over all runs, against the expected default.
 
     Examples
     --------

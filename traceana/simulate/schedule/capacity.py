@@ -18,7 +18,7 @@ from traceana.errors import DataError
 from traceana.simulate.frames import read_columns
 from traceana.stats.arguments import is_number
 from traceana.store.frames import column_names
-from traceana.tables.formatting import duration, listed, plural
+from traceana.tables.formatting import duration, listed
 
 _CHANGE: Final = re.compile(r"([+-]\d+(?:\.\d+)?) ?%")
 _DEFAULT_NODE: Final = 8
@@ -110,19 +110,9 @@ _POLICIES: Final = ("fifo", "easy")
 _FACTOR: Final = 2.0
 _CLOSE_S: Final = 60.0
 _CLOSE: Final = "within a minute or a factor of two of the recorded one"
-_CAUSES: Final = "the log lacks jobs of the cluster, or they wait for something else."
 _NO_STARTS: Final = (
     "Calibration: the log has no start times, so simulated waits cannot be compared with its own."
 )
-
-
-def recorded(jobs: pl.DataFrame, /, *, same: bool) -> dict[str, Any]:
-    """Return the median wait of the log and the most GPUs in use; null if the load differs."""
-    started = jobs.drop_nulls("start_s") if same and "start_s" in jobs.columns else jobs.clear()
-    if started.is_empty():
-        return {"wait_s_recorded": None, "gpus_recorded": None}
-    wait = (started["start_s"] - started["submit_s"]).median()
-    return {"wait_s_recorded": wait, "gpus_recorded": of_demand(started).gpus}
 
 
 def calibrate(groups: pl.DataFrame, /) -> str:
@@ -135,19 +125,12 @@ def calibrate(groups: pl.DataFrame, /) -> str:
     rows = simulated.drop_nulls("wait_s_recorded")
     if rows.is_empty():
         return _NO_STARTS
-    idle = _unused(rows)
-    note = f" In the log {idle}, so none waits in the simulation: {_CAUSES}" if idle else ""
-    return _medians(rows) + note
-
-
-def _medians(rows: pl.DataFrame) -> str:
-    first = rows.row(0, named=True)
     if rows["group"].n_unique() == 1:
         of_policies = rows.select("policy", "wait_s_median").rows()
         medians = (f"{duration(median)} under {policy}" for policy, median in of_policies)
         return (
             f"Calibration: on the log's own cluster the median wait is {listed(medians)}; "
-            f"{duration(first['wait_s_recorded'])} recorded."
+            f"{duration(rows['wait_s_recorded'][0])} recorded."
         )
     ours, theirs = pl.col("wait_s_median"), pl.col("wait_s_recorded")
     factor = ours.is_between(theirs / _FACTOR, theirs * _FACTOR)
@@ -158,18 +141,6 @@ def _medians(rows: pl.DataFrame) -> str:
     return (
         f"Calibration: on the log's own clusters the median wait is {_CLOSE} in {listed(counts)}."
     )
-
-
-def _unused(rows: pl.DataFrame) -> str:
-    """Return a clause on the groups whose jobs cannot have waited for GPUs; empty without any."""
-    free = rows.filter(pl.col("wait_s_mean") == 0, pl.col("gpus_recorded") < pl.col("gpus")).unique(
-        "group"
-    )
-    if free.is_empty():
-        return ""
-    used, gpus = free["gpus_recorded"].sum(), free["gpus"].sum()
-    groups = "" if rows["group"].n_unique() == 1 else f" of {plural(free.height, 'group')}"
-    return f"the jobs{groups} never use more than {used:,.0f} of {gpus:,.0f} GPUs at one time"
 
 
 _RATES: Final[dict[str, type[pl.DataType]]] = {
@@ -260,18 +231,29 @@ def _read_folder(folder: Path) -> pl.DataFrame:
 
 
 def implied_rates(plans: pl.DataFrame, /) -> pl.DataFrame:
-    """Return the rates that plans imply: iterations = floor(rate * runtime) for each job."""
-    low = (pl.col("iterations") / pl.col("runtime_s")).max()
-    high = ((pl.col("iterations") + 1) / pl.col("runtime_s")).min()
+    """Return the rates that plans imply: iterations = floor(rate * runtime) for each job.
+
+    The rate is the middle of the bounds where those of all jobs overlap, else the median.
+    """
+    ratio, low, high = (
+        pl.col("iterations") / pl.col("runtime_s"),
+        pl.col("lowest"),
+        pl.col("highest"),
+    )
     return (
         plans.drop_nulls(["model", "batch_size", "iterations"])
         .filter(pl.col("runtime_s") > 0, pl.col("gpus") > 0)
         .group_by("model", "batch_size", "gpus")
         .agg(
-            pl.when(low < high)
-            .then((low + high) / 2)
-            .otherwise((pl.col("iterations") / pl.col("runtime_s")).median())
-            .alias("iterations_per_s")
+            n=pl.len().cast(pl.Int64),
+            median=ratio.median(),
+            spread=(ratio.max() - ratio.min()) / ratio.median(),
+            lowest=ratio.max(),
+            highest=((pl.col("iterations") + 1) / pl.col("runtime_s")).min(),
         )
         .sort("model", "batch_size", "gpus")
+        .with_columns(is_one_rate=low < high)
+        .with_columns(
+            iterations_per_s=pl.when("is_one_rate").then((low + high) / 2).otherwise("median")
+        )
     )

@@ -27,7 +27,6 @@ from traceana.simulate.schedule.capacity import (
     find_capacity,
     implied_rates,
     read_profiles,
-    recorded,
 )
 from traceana.simulate.schedule.elastic import EarliestDeadlineFirst, ElasticFlow
 from traceana.simulate.schedule.engine import Schedule, run_schedule
@@ -231,7 +230,9 @@ def simulate_schedule(
         ran = _with_schedule(scaled, schedule)
         parts.append(ran)
         outcome = _outcome(ran, schedule, where, unit=unit, excluded=excluded.get(each, 0))
-        rows.append({"policy": name, **outcome, **recorded(of_group, same=scale_load == 1)})
+        started = scale_load == 1 and "start_s" in of_group.columns
+        wait_s = (of_group["start_s"] - of_group["submit_s"]).median() if started else None
+        rows.append({"policy": name, **outcome, "wait_s_recorded": wait_s})
         steps.append(_steps(schedule, str(each), unit))
     return ScheduleResult(
         policy=name,

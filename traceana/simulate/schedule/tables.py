@@ -50,9 +50,6 @@ class ScheduleGroups(ResultTable):
     wait_s_recorded = seconds(
         "Recorded median wait", "of the log; null without start times or with another load"
     )
-    gpus_recorded = number(
-        "Most GPUs in use", "at one time in the log; null as above", display="plain", unit="GPUs"
-    )
     completion_s_mean = seconds("Mean completion time", "from submission to end")
     slowdown_mean = number(
         "Mean slowdown", "completion time over runtime, the runtime at least 10 s"
