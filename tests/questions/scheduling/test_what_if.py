@@ -93,8 +93,8 @@ def test_the_heading_starts_from_the_policy_that_the_log_resembles(tmp_path: Pat
         "waited 1.67 min."
     )
     assert getattr(finding, "heading", "") == (
-        "mine: GPU jobs would wait 1.67 min under fifo, 33.3 s under easy, 1.67 min under fifo with "
-        "10 % more GPUs"
+        "mine: GPU jobs would wait 1.67 min under fifo, 33.3 s under easy, 1.67 min under fifo "
+        "with 10 % more GPUs"
     )
 
 
