@@ -37,10 +37,6 @@ def compare_plans(
     jobs: IntoFrame,
     /,
     by: Names = (),
-    *,
-    submit: str = "submit_s",
-    runtime: str = "runtime_s",
-    gpus: str = "gpus",
 ) -> pl.DataFrame:
     """Compare synthetic plans with the published plans of the same jobs.
 
@@ -52,8 +48,6 @@ def compare_plans(
         The jobs of both.
     by
         Columns of both to compare within, such as cluster. By default all rows are one group.
-    submit, runtime, gpus
-        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -78,9 +72,8 @@ def compare_plans(
     [('tightness', 2081, 0.02), ('iterations', 2081, 0.02)]
     """
     keys = as_keys(by, PlanComparison.columns())
-    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
     published, drawn = (
-        _groups(plans, jobs, keys, names, which)
+        _groups(plans, jobs, keys, which)
         for plans, which in ((training_plans, "published"), (synthetic_plans, "synthetic"))
     )
     if alone := published.keys() ^ drawn.keys():
@@ -97,10 +90,10 @@ def compare_plans(
 
 
 def _groups(
-    plans: IntoFrame, jobs: IntoFrame, keys: tuple[str, ...], names: dict[str, str], which: str
+    plans: IntoFrame, jobs: IntoFrame, keys: tuple[str, ...], which: str
 ) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the plans that can be compared by group, sorted, nulls last."""
-    used = usable_plans(join_plans(plans, jobs, by=keys, columns=names), which)
+    used = usable_plans(join_plans(plans, jobs, by=keys), which)
     if not keys:
         return {(): used}
     ordered = used.sort(keys, nulls_last=True, maintain_order=True)

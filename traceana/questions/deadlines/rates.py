@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Final
 
@@ -116,21 +116,14 @@ _LARGEST = 1e15
 
 
 def join_plans(
-    training_plans: IntoFrame,
-    jobs: IntoFrame,
-    /,
-    *,
-    columns: Mapping[str, str],
-    by: Sequence[str] = (),
+    training_plans: IntoFrame, jobs: IntoFrame, /, *, by: Sequence[str] = ()
 ) -> pl.DataFrame:
     """Return the plans whose job is known, with the job's *by, submit_s, runtime_s and gpus."""
     measures = ("batch_size", "iterations", "deadline_s")
     plans = _with_key(collect(open_frame(training_plans, keys=(*KEY, "model"), measures=measures)))
-    roles = {"submit": "submit_s", "runtime": "runtime_s", "gpus": "gpus"}
-    of_jobs = tuple(name for name in by if name not in (*plans.columns, *roles.values()))
-    read = collect(open_frame(jobs, keys=(*KEY, *of_jobs), measures=columns))
-    names = {columns[role]: name for role, name in roles.items()}
-    known_jobs = _with_key(read.rename(names))
+    measured = ("submit_s", "runtime_s", "gpus")
+    of_jobs = tuple(name for name in by if name not in (*plans.columns, *measured))
+    known_jobs = _with_key(collect(open_frame(jobs, keys=(*KEY, *of_jobs), measures=measured)))
     if known_jobs.select(KEY).is_duplicated().any():
         raise DataError("a job occurs twice in the jobs table: (cluster, job_id) must be unique")
     joined = plans.join(known_jobs, on=KEY, maintain_order="left")
@@ -171,10 +164,6 @@ def iteration_rates(
     training_plans: IntoFrame,
     jobs: IntoFrame,
     /,
-    *,
-    submit: str = "submit_s",
-    runtime: str = "runtime_s",
-    gpus: str = "gpus",
 ) -> pl.DataFrame:
     r"""Compute iterations per second per model, batch size and GPUs.
 
@@ -188,11 +177,9 @@ def iteration_rates(
     training_plans
         One row per plan: [cluster, job_id, model, batch_size, iterations, deadline_s].
     jobs
-        One row per job: [cluster, job_id] and the columns below. Both eager or lazy, of any
-        supported engine. Plans without their job, and rows with a null or with a runtime or GPU
-        count of zero, are excluded.
-    submit, runtime, gpus
-        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
+        One row per job: [cluster, job_id, submit_s (seconds or datetimes), runtime_s, gpus]. Both
+        eager or lazy, of any supported engine. Plans without their job, and rows with a null or
+        with a runtime or GPU count of zero, are excluded.
 
     Returns
     -------
@@ -209,8 +196,7 @@ def iteration_rates(
     >>> rates.select("gpus", pl.col("scaling_efficiency").round(2)).head(3).rows()
     [(1.0, 1.0), (2.0, 0.96), (4.0, 0.87)]
     """
-    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
-    return rates_of(join_plans(training_plans, jobs, columns=names))
+    return rates_of(join_plans(training_plans, jobs))
 
 
 def rates_of(joined: pl.DataFrame, /) -> pl.DataFrame:
@@ -233,10 +219,6 @@ def deadline_rules(
     training_plans: IntoFrame,
     jobs: IntoFrame,
     /,
-    *,
-    submit: str = "submit_s",
-    runtime: str = "runtime_s",
-    gpus: str = "gpus",
 ) -> pl.DataFrame:
     """Test whether plans follow the rules of the ElasticFlow files.
 
@@ -247,8 +229,6 @@ def deadline_rules(
     ----------
     training_plans, jobs
         As in :func:`iteration_rates`.
-    submit, runtime, gpus
-        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -278,8 +258,7 @@ def deadline_rules(
     >>> traceana.deadline_rules(plans, jobs).head(1).select("rule", "n", "value").rows()
     [('iterations are floor(rate * runtime)', 2, 1.0)]
     """
-    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
-    plans = join_plans(training_plans, jobs, columns=names)
+    plans = join_plans(training_plans, jobs)
     used = usable_plans(plans, "training", half_s=0.5)
     rates = rates_of(plans).select(*CELL, "iterations_per_s")
     iterations = (pl.col("iterations_per_s") * pl.col("runtime_s")).floor()
@@ -348,9 +327,6 @@ def deadline_tightness(
     by: Names = (),
     *,
     confidence: float = 0.95,
-    submit: str = "submit_s",
-    runtime: str = "runtime_s",
-    gpus: str = "gpus",
 ) -> pl.DataFrame:
     """Compute the tightness of deadlines and the fraction that is feasible.
 
@@ -369,8 +345,6 @@ def deadline_tightness(
         are one group.
     confidence
         Coverage of the Wilson intervals, in (0, 1); they treat deadlines as independent.
-    submit, runtime, gpus
-        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -389,8 +363,7 @@ def deadline_tightness(
     [(2081, 0.5, 1.0)]
     """
     keys = as_keys(by, tables.DeadlineTightness.columns())
-    names = {"submit": submit, "runtime": runtime, "gpus": gpus}
-    joined = join_plans(training_plans, jobs, by=keys, columns=names)
+    joined = join_plans(training_plans, jobs, by=keys)
     rates = rates_of(joined)
     best = rates.group_by("model", "batch_size").agg(best=pl.col("iterations_per_s").max())
     left = pl.col("deadline_s") - pl.col("submit_s")

@@ -159,8 +159,6 @@ def map_groups_to_workloads(
     by: str = "group",
     *,
     gpu: str,
-    start: str = "start_s",
-    end: str = "end_s",
     min_recurrences: int = 2,
     defaults: TrainingDefaults | None = None,
 ) -> WorkloadMapping:
@@ -173,7 +171,7 @@ def map_groups_to_workloads(
 
     Parameters
     ----------
-    jobs, start, end, min_recurrences
+    jobs, min_recurrences
         As in :func:`recurring_groups`.
     training_runs, power_profiles
         The tables of those names.
@@ -196,7 +194,7 @@ def map_groups_to_workloads(
     """
     workloads = _default_runs(training_runs, power_profiles, gpu, defaults)
     names = workloads.drop_nulls("default_s")["dataset"]
-    groups = recurring_groups(jobs, by=by, start=start, end=end, min_recurrences=min_recurrences)
+    groups = recurring_groups(jobs, by=by, min_recurrences=min_recurrences)
     distinct = groups["mean_s"].n_unique()
     if distinct < len(names):
         raise DataError(
@@ -205,14 +203,12 @@ def map_groups_to_workloads(
         )
     cluster = kmeans_1d(groups["mean_s"].to_numpy(), k=len(names))
     groups = groups.with_columns(dataset=names.gather(cluster))
-    table = open_frame(jobs, keys=(by,), measures=(start, end)).filter(
-        ~(nw.col(end) - nw.col(start)).is_null()
-    )
+    table = open_frame(jobs, keys=(by,), measures=("start_s", "end_s")).drop_nulls()
     runtime = pl.col("end_s") - pl.col("start_s")
     mapped = (
         collect(table)
         .join(groups.select(by, "dataset"), on=by)
-        .select("dataset", group=pl.col(by).cast(pl.String), start_s=start, end_s=end)
+        .select("dataset", pl.col(by).cast(pl.String).alias("group"), "start_s", "end_s")
         .sort("start_s", "group", "end_s")
     )
     of_jobs = reduce_frame(mapped, ("dataset",), jobs=pl.len(), mean_s=runtime.mean())

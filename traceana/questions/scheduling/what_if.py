@@ -138,9 +138,9 @@ def count_unplaceable(trace: Trace, /) -> int:
     return Workload(trace.table("jobs"), trace.table("machines")).count_unplaceable()
 
 
-def reversed_pairs(summary: pl.DataFrame, /, *, arrived: int = 100) -> list[tuple[str, str]]:
+def reversed_pairs(summary: pl.DataFrame, /) -> list[tuple[str, str]]:
     """Return pairs of policies whose order depends on the rule of ties."""
-    rows = summary.filter(arrived=arrived).select("ties", "policy", "allocated").rows()
+    rows = summary.filter(arrived=100).select("ties", "policy", "allocated").rows()
     of = {(ties, policy): allocated for ties, policy, allocated in rows}
     policies = [policy for ties, policy in of if ties == "random"]
     return [

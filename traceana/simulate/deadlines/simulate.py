@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Final, TypeAlias
 
@@ -26,13 +26,7 @@ from traceana.tables.declare import declared, interval_columns, returns, schema_
 
 TIGHTNESS: Final = (0.5, 1.5)
 """Ends of the uniform draw of (deadline - submission) / runtime in the published files."""
-ROLES: Final = {
-    "submit": "submit_s",
-    "runtime": "runtime_s",
-    "gpus": "gpus",
-    "deadline": "deadline_s",
-}
-"""Columns of jobs by the parameter that names them."""
+_MEASURES: Final = ("submit_s", "runtime_s", "gpus")
 
 Draw: TypeAlias = Callable[[np.random.Generator, int], "Floats"]
 """Draws n numbers."""
@@ -72,9 +66,6 @@ def synthesize_deadlines(
     rates: IntoFrame | None = None,
     tightness: tuple[float, float] = TIGHTNESS,
     distribution: str | Draw = "uniform",
-    submit: str = "submit_s",
-    runtime: str = "runtime_s",
-    gpus: str = "gpus",
 ) -> pl.DataFrame:
     r"""Draw training plans by the rules of the ElasticFlow files.
 
@@ -90,9 +81,9 @@ def synthesize_deadlines(
     Parameters
     ----------
     jobs
-        One row per job: job_id, optionally cluster (else ``all``), and the columns below; eager or
-        lazy, of any supported engine. Jobs with a null, or a runtime or GPU count of zero, get no
-        plan.
+        One row per job: job_id, submit_s (seconds or datetimes), runtime_s, gpus and optionally
+        cluster (else ``all``); eager or lazy, of any supported engine. Jobs with a null, or a
+        runtime or GPU count of zero, get no plan.
     rng
         Seed or generator.
     rates
@@ -103,8 +94,6 @@ def synthesize_deadlines(
     distribution
         "uniform", "loguniform" or "triangular" between these ends, or a function of (generator, n)
         that returns n values of the tightness; then the ends are ignored.
-    submit, runtime, gpus
-        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
 
     Returns
     -------
@@ -121,7 +110,7 @@ def synthesize_deadlines(
     """
     generator = as_generator(rng)
     draw = _draw_of(tightness, distribution)
-    table_read = read_jobs(jobs, {"submit": submit, "runtime": runtime, "gpus": gpus})
+    table_read = read_jobs(jobs, _MEASURES)
     if table_read.drop_nulls("job_id").select("cluster", "job_id").is_duplicated().any():
         raise DataError("a job occurs twice in the jobs table: (cluster, job_id) must be unique")
     table = published_rates() if rates is None else _check(rates, _RATE, "rates")
@@ -178,29 +167,21 @@ def _draw_of(tightness: tuple[float, float], distribution: str | Draw) -> Draw:
     return lambda generator, n: DISTRIBUTIONS[distribution](generator, low, high, n)
 
 
-def read_jobs(jobs: IntoFrame, columns: Mapping[str, str], /) -> pl.DataFrame:
-    """Return [job_id, cluster] as text, a missing cluster being ``all``, and columns by role."""
+def read_jobs(jobs: IntoFrame, measures: Sequence[str], /) -> pl.DataFrame:
+    """Return [job_id, cluster] as text, a missing cluster being ``all``, and the measures."""
     kinds: dict[str, type[pl.DataType]] = {"job_id": pl.String}
     cluster = pl.lit("all")
     if "cluster" in column_names(jobs):
         kinds["cluster"] = pl.String
         cluster = pl.when(pl.col("cluster") != "").then("cluster").otherwise(cluster)
-    kinds |= dict.fromkeys(columns.values(), pl.Float64)
-    return _check(jobs, kinds, "jobs", roles=columns).select(
-        pl.when(pl.col("job_id") != "").then("job_id"),
-        cluster.alias("cluster"),
-        *(pl.col(name).alias(ROLES[role]) for role, name in columns.items()),
+    kinds |= dict.fromkeys(measures, pl.Float64)
+    return _check(jobs, kinds, "jobs").select(
+        pl.when(pl.col("job_id") != "").then("job_id"), cluster.alias("cluster"), *measures
     )
 
 
-def _check(
-    given: IntoFrame,
-    needed: dict[str, type[pl.DataType]],
-    what: str,
-    *,
-    roles: Mapping[str, str] | None = None,
-) -> pl.DataFrame:
-    table = read_columns(given, needed, what, roles=roles)
+def _check(given: IntoFrame, needed: dict[str, type[pl.DataType]], what: str) -> pl.DataFrame:
+    table = read_columns(given, needed, what)
     for column in table.select(pl.selectors.numeric()):
         if (column < 0).any():
             raise DataError(f"{what}: column {column.name} must be finite and not negative")
@@ -259,9 +240,6 @@ def simulate_deadlines(
     policies: Sequence[str | Policy] = tuple(POLICIES),
     capacity: float | None = None,
     load: float = 0.8,
-    submit: str = "submit_s",
-    runtime: str = "runtime_s",
-    gpus: str = "gpus",
     deadline: str = "deadline_s",
 ) -> pl.DataFrame:
     """Count the deadlines that jobs miss under scheduling policies.
@@ -274,8 +252,8 @@ def simulate_deadlines(
     Parameters
     ----------
     jobs
-        One row per job: job_id, optionally cluster, and the columns below; eager or lazy, of any
-        supported engine. Rows with a null, or a runtime or GPU count of zero, are excluded.
+        As for :func:`synthesize_deadlines`, and `deadline`. Rows with a null, or a runtime or GPU
+        count of zero, are excluded.
     plans
         [cluster, job_id, deadline_s] with the deadlines, such as what
         :func:`synthesize_deadlines` returns; None: `jobs` has them.
@@ -288,9 +266,8 @@ def simulate_deadlines(
         largest job.
     load
         See `capacity`.
-    submit, runtime, gpus, deadline
-        Columns of the submission (seconds or datetimes), the runtime, the requested GPUs and the
-        deadline (as the submission).
+    deadline
+        Column of the deadline (seconds or datetimes, as submit_s) without `plans`.
 
     Returns
     -------
@@ -315,13 +292,12 @@ def simulate_deadlines(
     if not (is_number(load) and 1 / _LARGEST <= load <= 1):
         raise DataError(f"load must be above 0 and at most 1; it is {load!r}")
     ranks = _policies(policies)
-    roles = {"submit": submit, "runtime": runtime, "gpus": gpus}
     if plans is None:
-        table = read_jobs(jobs, {**roles, "deadline": deadline})
+        table = read_jobs(jobs, (*_MEASURES, deadline)).rename({deadline: "deadline_s"})
     else:
         kinds = {"cluster": pl.String, "job_id": pl.String, "deadline_s": pl.Float64}
         of_plans = read_columns(plans, kinds, "plans")
-        table = read_jobs(jobs, roles)
+        table = read_jobs(jobs, _MEASURES)
         table = table.join(of_plans, on=["cluster", "job_id"], how="left", maintain_order="left")
     if table.drop_nulls("job_id").select("cluster", "job_id").is_duplicated().any():
         raise DataError("a job occurs twice: (cluster, job_id) must be unique")
