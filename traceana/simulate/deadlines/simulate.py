@@ -176,7 +176,9 @@ def read_jobs(jobs: IntoFrame, measures: Sequence[str], /) -> pl.DataFrame:
         cluster = pl.when(pl.col("cluster") != "").then("cluster").otherwise(cluster)
     kinds |= dict.fromkeys(measures, pl.Float64)
     return _check(jobs, kinds, "jobs").select(
-        pl.when(pl.col("job_id") != "").then("job_id"), cluster.alias("cluster"), *measures
+        pl.when(pl.col("job_id") != "").then("job_id"),
+        cluster.alias("cluster"),
+        *dict.fromkeys(measures),
     )
 
 
@@ -293,7 +295,7 @@ def simulate_deadlines(
         raise DataError(f"load must be above 0 and at most 1; it is {load!r}")
     ranks = _policies(policies)
     if plans is None:
-        table = read_jobs(jobs, (*_MEASURES, deadline)).rename({deadline: "deadline_s"})
+        table = read_jobs(jobs, (*_MEASURES, deadline)).with_columns(deadline_s=deadline)
     else:
         kinds = {"cluster": pl.String, "job_id": pl.String, "deadline_s": pl.Float64}
         of_plans = read_columns(plans, kinds, "plans")
