@@ -104,8 +104,6 @@ def test_own_policies_plans_and_frames_of_other_engines() -> None:
     for wrong, line in (
         ({"capacity": 0}, "capacity must be"),
         ({"capacity": 1e308}, "capacity must be"),
-        ({"load": 1e-300}, "load must be"),
-        ({"load": 2}, "load must be"),
         ({"policies": ["x"]}, "no policy is called 'x'"),
         ({"policies": []}, "one or more"),
         ({"policies": [lambda jobs: jobs["gpus"].head(1)]}, "must return 3 ranks"),
@@ -186,13 +184,10 @@ def test_plans_are_of_jobs_with_a_runtime_and_tightness_may_be_0() -> None:
 
 
 def test_capacity_is_the_work_by_the_span_and_the_load() -> None:
-    # half a GPU-second in half a second
-    two = JOBS[:2].with_columns(submit_s=pl.Series([0.0, 0.5]))
-    for load, capacity in ((1, 1), (0.75, 2), (0.4, 3), (1e-12, 1e12)):
-        found = simulate_deadlines(two, load=load, policies=["fifo"])
-        assert found["capacity"].item() == pytest.approx(capacity)
-    with pytest.raises(DataError, match="load must be above 0"):
-        simulate_deadlines(two, load=0.9e-12)
+    # half a GPU-second in half a second, and one in half a second
+    for gpus, capacity in ((1, 2), (2, 3)):
+        two = JOBS[:2].with_columns(submit_s=pl.Series([0.0, 0.5]), gpus=pl.lit(gpus))
+        assert simulate_deadlines(two, policies=["fifo"])["capacity"].item() == capacity
     none = JOBS.with_columns(runtime_s=pl.Series([0.0, 8.0, 2.0]))
     found = simulate_deadlines(none, capacity=1, policies=["fifo"])
     assert found.select("n", "n_excluded").rows() == [(2, 1)]

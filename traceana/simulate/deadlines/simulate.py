@@ -231,6 +231,7 @@ POLICIES: Final[dict[str, Policy]] = {
 _PARTS: Final = 1_000_000
 """Parts of a GPU, so that sums of fractions are exact."""
 _LARGEST: Final = 1e12
+_LOAD: Final = 0.8
 
 
 @returns(DeadlinePolicies)
@@ -241,7 +242,6 @@ def simulate_deadlines(
     plans: IntoFrame | None = None,
     policies: Sequence[str | Policy] = tuple(POLICIES),
     capacity: float | None = None,
-    load: float = 0.8,
     deadline: str = "deadline_s",
 ) -> pl.DataFrame:
     """Count the deadlines that jobs miss under scheduling policies.
@@ -264,10 +264,8 @@ def simulate_deadlines(
         that return one rank per job.
     capacity
         GPUs of each cluster. None: the fewest at which the jobs, started when submitted, would use
-        the fraction `load` of them from the first submission to the last; at least those of the
+        80 % of them from the first submission to the last; at least those of the
         largest job.
-    load
-        See `capacity`.
     deadline
         Column of the deadline (seconds or datetimes, as submit_s) without `plans`.
 
@@ -291,8 +289,6 @@ def simulate_deadlines(
         raise DataError(
             f"capacity must be GPUs above 0, {_LARGEST:g} at most, or None; it is {capacity!r}"
         )
-    if not (is_number(load) and 1 / _LARGEST <= load <= 1):
-        raise DataError(f"load must be above 0 and at most 1; it is {load!r}")
     ranks = _policies(policies)
     if plans is None:
         table = read_jobs(jobs, (*_MEASURES, deadline)).with_columns(deadline_s=deadline)
@@ -310,7 +306,7 @@ def simulate_deadlines(
     for (cluster,), of_cluster in frame.sort("submit_s", maintain_order=True).group_by(
         "cluster", maintain_order=True
     ):
-        size = _capacity(of_cluster, load) if capacity is None else float(capacity)
+        size = _capacity(of_cluster) if capacity is None else float(capacity)
         fits = of_cluster.filter(pl.col("gpus") <= size + 1 / _PARTS)
         of_jobs = fits.select("submit_s", "runtime_s", "gpus", "deadline_s").to_numpy().T
         submit_s, runtime_s, requested, deadline_s = of_jobs
@@ -349,13 +345,13 @@ def _policies(policies: Sequence[str | Policy]) -> dict[str, Policy]:
     return chosen
 
 
-def _capacity(jobs: pl.DataFrame, load: float) -> float:
+def _capacity(jobs: pl.DataFrame) -> float:
     """Size a cluster by the GPU time between the first submission and the last."""
     last = float(jobs["submit_s"][-1])
     span = last - float(jobs["submit_s"][0])
     inside = pl.min_horizontal("runtime_s", last - pl.col("submit_s"))
     work = float(jobs.select((pl.col("gpus") * inside).sum()).item())
-    needed = math.ceil(work / span / load) if span > 0 else 0
+    needed = math.ceil(work / span / _LOAD) if span > 0 else 0
     return max(float(needed), math.ceil(float(str(jobs["gpus"].max()))))
 
 

@@ -27,7 +27,8 @@ def replay_operations(
     An operation waits for the one before it on its stream, the transfer with its input and the
     members of its collective (:doc:`/explanation/operations`). Durations of communication are
     counted from the latest start of the group. An ideal duration is one value per kind over all
-    steps and workers: the mean of computation (with gc and optimizer), the median of communication.
+    steps and workers: the mean of computation (with gc and optimizer), the median of communication
+    (Lin et al., Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI'25).
 
     Parameters
     ----------
@@ -40,18 +41,6 @@ def replay_operations(
         None: all durations are ideal. A mapping such as ``{"stage": 3}``: those of a group, by
         "kind", "stage", "dp_rank", "worker" or "step". Else a policy of
         :mod:`traceana.simulate.operations.policies`, such as ``Scaled(0.5, kind="communication")``.
-
-    Returns
-    -------
-    ReplayResult
-        Arrays over steps: `step_s_measured`, `step_s_original` (without launch delays) and
-        `step_s_ideal`; `slowdown`, the mean original over the mean ideal step time;
-        `replay_error`, how far a replay with the recorded launch delays is from the measured times;
-        `steps`, the same as a frame.
-
-    References
-    ----------
-    Lin et al., "Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI'25.
 
     Examples
     --------
@@ -212,19 +201,13 @@ def worker_slowdown(operations: IntoFrame, /) -> tables.WorkerSlowdownResult:
 
     The slowdown of a worker is the smaller one of its data-parallel rank's and its stage's (see
     :func:`slowdown_by` and its source). M_S is the fraction of the job's slowdown that vanishes if
-    the last stage has ideal durations, M_W if the slowest 3 % of the workers (rounded up) have.
+    the last stage has ideal durations, M_W if the slowest 3 % of the workers (rounded up) have; NaN
+    for a job whose ideal step time is the original.
 
     Parameters
     ----------
     operations
         One row per operation of one job, as for :func:`replay_operations`.
-
-    Returns
-    -------
-    WorkerSlowdownResult
-        `m_s`, `m_w`; `workers` with the slowdown of each worker, the slowest first; `explained`
-        with the step times of both what-ifs; `t_original_s` and `t_ideal_s`, mean step times.
-        `m_s` and `m_w` are NaN for a job whose ideal step time is the original.
 
     Examples
     --------

@@ -190,11 +190,6 @@ def simulate_schedule(
     scale_load
         Factor of the arrival rate: the times between submissions are divided by it.
 
-    Returns
-    -------
-    ScheduleResult
-        Jobs with start, end, wait and deadline; outcome by group; use over time.
-
     Examples
     --------
     >>> import polars as pl, traceana
