@@ -239,22 +239,13 @@ def recur_concurrently(
 
 def reference_points(job: JobTrace, /, *, eta: float) -> pl.DataFrame:
     """Return the expected energy, time and cost of the default and of the oracle, or why not."""
-    size = job.default_batch_size
-    points = {"default": (size, job.max_power_w), "oracle": job.best(eta)}
+    points = {"default": (job.default_batch_size, job.max_power_w), "oracle": job.best(eta)}
     rows = []
     for policy, point in points.items():
         expected = point and job.expected(*point)
-        spent: tuple[float | None, ...] = (None,) * 3
-        note = None
-        if expected:
-            spent = (*expected, job.cost(*expected, eta))
-        elif policy == "oracle":
-            note = "of every batch size a run missed the target"
-        elif job.max_power_w not in job.batches[size].limits:
-            note = f"batch size {size} was not profiled at {job.max_power_w:g} W"
-        else:
-            note = f"a run of batch size {size} missed the target"
-        rows.append((policy, *(point or (None, None)), *spent, note))
+        spent = (*expected, job.cost(*expected, eta)) if expected else (None,) * 3
+        why = f"no {policy}: a run missed the target, or the power limit was not profiled"
+        rows.append((policy, *(point or (None, None)), *spent, None if expected else why))
     return pl.DataFrame(rows, schema=schema_of(References), orient="row")
 
 
