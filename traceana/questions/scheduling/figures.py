@@ -82,7 +82,7 @@ _LINE: Final = "Line: one placement policy, mean over seeds. "
     result="simulate_placement with a column policy",
     reading=f"{_LINE}Horizontal: GPUs that the jobs requested so far; vertical: GPUs allocated, "
     "both in percent of all GPUs. On the thin line every request is placed.",
-    counts=(pl.n_unique("policy"), "policy"),
+    counts=(pl.n_unique("policy"), "line"),
 )
 def plot_placement_allocated(placement: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the GPUs allocated against the GPUs requested by policy, the mean over seeds.
@@ -109,7 +109,7 @@ def plot_placement_allocated(placement: pl.DataFrame, /, *, ax: Axes | None = No
     result="simulate_placement with a column policy",
     reading=f"{_LINE}Horizontal: GPUs that the jobs requested so far; vertical: free GPUs that "
     "typical requests cannot use, both in percent of all GPUs.",
-    counts=(pl.n_unique("policy"), "policy"),
+    counts=(pl.n_unique("policy"), "line"),
 )
 def plot_placement_fragment(placement: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the fragment against the GPUs requested by policy, the mean over seeds.
