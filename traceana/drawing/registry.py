@@ -45,17 +45,6 @@ DataError
 class FigureEntry:
     """A registered figure: its function, its input and how to read it.
 
-    Attributes
-    ----------
-    plot
-        Draws a result on axes and returns them.
-    result
-        What the figure takes: rows of a table, or the result of an analysis.
-    reading
-        How the figure is read.
-    counts
-        What n of the caption is: an expression over the input, and a noun.
-
     Examples
     --------
     >>> from traceana.figures import get_figure
@@ -64,9 +53,13 @@ class FigureEntry:
     """
 
     plot: Callable[..., Axes]
+    """Draws a result on axes and returns them."""
     result: str
+    """What the figure takes: rows of a table, or the result of an analysis."""
     reading: str
+    """How the figure is read."""
     counts: tuple[pl.Expr, str] | None = None
+    """What n of the caption is: an expression over the input, and a noun."""
 
     @property
     def shows(self) -> str:

@@ -14,27 +14,6 @@ class Finding(str):
     The report ranks findings by cost and certainty, for its main results and its alerts;
     ``results.json`` has the same numbers.
 
-    Attributes
-    ----------
-    effect, ci_low, ci_high, n
-        The effect, its interval (None for an exact number) and n.
-    cost_gpu_h, cost_jobs
-        GPU-hours and jobs that the finding concerns; 0 where it costs nothing.
-    certainty
-        ``exact`` for a number of a complete log, ``estimated`` for a statement on what would happen
-        again, ``cannot tell`` where the data decide nothing: such a finding is never a main result.
-    alert
-        One line for the alerts at the top of the page; empty for none.
-    machine
-        The machine that the alert is about, if it is one: its alerts are one line.
-    heading
-        The result in at most twelve words, for the heading of its section; empty for none.
-    is_null
-        Whether the effect is negligible or not distinguishable from none.
-    is_description
-        Whether it describes the log and nobody acts upon it: no main result, unlike what has a cost
-        or an effect.
-
     Examples
     --------
     >>> from traceana.page.finding import Finding
@@ -48,14 +27,24 @@ class Finding(str):
     ci_low: float | None
     ci_high: float | None
     n: int | None
+    """The effect, its interval (None for an exact number) and n."""
     cost_gpu_h: float
     cost_jobs: float
+    """GPU-hours and jobs that the finding concerns; 0 where it costs nothing."""
     certainty: Certainty
+    """``exact`` for a number of a complete log, ``estimated`` for a statement on what would happen
+    again, ``cannot tell`` where the data decide nothing: such a finding is never a main result."""
     alert: str
+    """One line for the alerts at the top of the page; empty for none."""
     machine: str
+    """The machine that the alert is about, if it is one: its alerts are one line."""
     heading: str
+    """The result in at most twelve words, for the heading of its section; empty for none."""
     is_null: bool
+    """Whether the effect is negligible or not distinguishable from none."""
     is_description: bool
+    """Whether it describes the log and nobody acts upon it: no main result, unlike what has a cost
+    or an effect."""
 
     def __new__(
         cls,

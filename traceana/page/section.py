@@ -23,15 +23,6 @@ if TYPE_CHECKING:
 class DataSource:
     """Path of a store, and whether the synthetic sample replaces it.
 
-    Attributes
-    ----------
-    path
-        The folder given, else TRACEANA_STORE, else ``data``.
-    is_sample
-        Whether the synthetic sample is used, since there is no ledger.
-    command
-        The command that made a temporary store, which the page names instead of it.
-
     Examples
     --------
     >>> from pathlib import Path
@@ -41,8 +32,11 @@ class DataSource:
     """
 
     path: Path
+    """The folder given, else TRACEANA_STORE, else ``data``."""
     is_sample: bool
+    """Whether the synthetic sample is used, since there is no ledger."""
     command: str | None = None
+    """The command that made a temporary store, which the page names instead of it."""
 
     @property
     def reproduction(self) -> str:

@@ -31,13 +31,6 @@ _DPIS: Final = (30, 2400)
 class WrittenFigures:
     """Files of figures, and the figures that could not be drawn.
 
-    Attributes
-    ----------
-    paths
-        Every file.
-    absent
-        One line per figure without data in the store: what is missing, and the remedy.
-
     Examples
     --------
     >>> from pathlib import Path
@@ -48,7 +41,9 @@ class WrittenFigures:
     """
 
     paths: tuple[Path, ...]
+    """Every file."""
     absent: tuple[str, ...]
+    """One line per figure without data in the store: what is missing, and the remedy."""
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.paths), *self.absent])

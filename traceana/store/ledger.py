@@ -188,19 +188,6 @@ def _total(counts: list[dict[str, int]]) -> dict[str, int]:
 class Ledger:
     """Row counts of one trace in a store, or of one call of ``ingest``.
 
-    Attributes
-    ----------
-    entries
-        One entry per table.
-    missing_csvs
-        (trace, CSV, its tables) of published files that were not found.
-    not_recognized
-        Files that belong to no known trace (only from ``ingest``).
-    left_out
-        Files that were not read because another has the same content (only from ``ingest``).
-    failures
-        (trace or None, one line) of files that could not be read (only from ``ingest``).
-
     Examples
     --------
     >>> import polars as pl, tempfile, traceana
@@ -211,10 +198,15 @@ class Ledger:
     """
 
     entries: tuple[TableEntry, ...]
+    """One entry per table."""
     missing_csvs: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    """(trace, CSV, its tables) of published files that were not found."""
     not_recognized: tuple[str, ...] = ()
+    """Files that belong to no known trace (only from ``ingest``)."""
     left_out: tuple[str, ...] = ()
+    """Files that were not read because another has the same content (only from ``ingest``)."""
     failures: tuple[tuple[str | None, str], ...] = ()
+    """(trace or None, one line) of files that could not be read (only from ``ingest``)."""
 
     @cached_property
     def json(self) -> str:

@@ -55,15 +55,6 @@ def store_path(path: str | PathLike[str] | None = None, /) -> Path:
 class Store:
     """Tables of traces under one folder: ``<path>/<trace>/<table>.parquet``.
 
-    Attributes
-    ----------
-    path
-        Folder of the store.
-    only
-        Traces to include; none means all.
-    master
-        Master of the Spark that reduces tables; None: Polars does.
-
     Examples
     --------
     >>> import traceana
@@ -75,8 +66,11 @@ class Store:
     """
 
     path: Path
+    """Folder of the store."""
     only: tuple[str, ...] = ()
+    """Traces to include; none means all."""
     master: str | None = None
+    """Master of the Spark that reduces tables; None: Polars does."""
     _opened: dict[str, Trace] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
