@@ -230,7 +230,7 @@ def accounts(store: Path) -> list[Any]:
 
 
 def _rules(entry: TableEntry) -> object:
-    return entry.table, entry.rejected, entry.rows_not_applicable, entry.duplicate_rows
+    return entry.table, entry.rejected, entry.rows_not_applicable
 
 
 def _assert_one_line(messages: list[str]) -> None:

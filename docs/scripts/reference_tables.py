@@ -46,7 +46,7 @@ def _section(name: str) -> str:
         "",
         inspect.getdoc(schema) or "",
         "",
-        f"Key: {key}." if key else "No key: repeated rows are kept and counted.",
+        f"Key: {key}." if key else "No key: repeated rows are kept.",
         f"Schema version: `{schema_version(name)}`.",
         "",
         "| column | type | unit | may be null | limits | meaning |",

@@ -167,7 +167,6 @@ def test_parts_are_one_stream(tmp_path: Path, parts: list[int]) -> None:
     (file,) = ledger.entries[0].files
     assert (file.file, file.bytes) == (f"{NAME}.gz.partaa..parta{letter}", len(packed))
     assert ledger.entries[0].rejected == {"duplicate_key": 38}
-    assert ledger.entries[0].duplicate_rows == 0
 
 
 def test_bytes_of_another_compression_are_no_text(tmp_path: Path) -> None:

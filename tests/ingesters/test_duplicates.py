@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceana.ingesters.build import KeyFilter, RowCounter
+from traceana.ingesters.build import KeyFilter
 
 
 def test_a_key_of_an_earlier_block_is_set_apart() -> None:
@@ -15,15 +15,6 @@ def test_a_key_of_an_earlier_block_is_set_apart() -> None:
     second = pl.DataFrame({"a": ["y", "x", "z"], "b": [1.0, 3.0, 1.0], "c": [4, 5, 6]})
     assert [part["c"].to_list() for part in keys.split(first)] == [[1, 2, 3], []]
     assert [part["c"].to_list() for part in keys.split(second)] == [[5, 6], [4]]
-    assert keys.count() == 0
-
-
-def test_repeated_rows_are_counted() -> None:
-    rows = pl.DataFrame({"a": [i % 700 for i in range(1000)], "b": ["same"] * 1000})
-    counter = RowCounter(["a", "b"])
-    for start in range(0, 1000, 300):
-        counter.split(rows[start : start + 300])
-    assert counter.count() == 300
 
 
 @settings(max_examples=30, deadline=None)
@@ -40,5 +31,6 @@ def test_of_equal_keys_the_first_is_new(blocks: list[list[int]]) -> None:
         seen |= set(block)
 
 
-def test_no_row_repeats_another() -> None:
-    assert RowCounter(["a"]).count() == 0
+def test_without_a_key_all_rows_are_new() -> None:
+    rows = pl.DataFrame({"a": [1, 1]})
+    assert [part.height for part in KeyFilter([]).split(rows)] == [2, 0]

@@ -101,7 +101,7 @@ def test_an_unchanged_section_is_not_built_again(
     shutil.copytree(zeus_store.path, store)
     (path,) = store.glob("*/ledger.json")
     ledger = json.loads(path.read_text(encoding="utf-8"))
-    ledger["tables"]["training_runs"]["duplicate_rows"] = 1
+    ledger["tables"]["training_runs"]["ids_are_rows"] = True
     path.write_text(json.dumps(ledger), encoding="utf-8")
     build_report(store, out=tmp_path / "out")
     assert built == ["once"] * 2

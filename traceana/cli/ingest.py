@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _MOST_NAMED = 8
-_STAGES = 4  # decompress, check, look for repeated rows, pack
+_STAGES = 4  # decompress, parse, check, pack
 
 
 def ingest(
@@ -142,11 +142,6 @@ def _notes(entry: TableEntry) -> Iterator[str]:
         yield (
             f"note: {name}: {entry.rows_not_applicable:,} further rows are not rows of this table "
             "(steps of jobs, for example)"
-        )
-    if entry.duplicate_rows:
-        yield (
-            f"note: {name}: {entry.duplicate_rows:,} rows repeat another in every column "
-            "(kept: the table has no key)"
         )
     for column, words in entry.unknown_words.items():
         ranked = itertools.starmap("{!r} ({:,})".format, Counter(words).most_common())

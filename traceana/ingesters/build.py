@@ -311,8 +311,7 @@ class TableBuilder:
         self.first_rejected = ""
 
     def _forget(self) -> None:
-        key, columns = get_key(self._table), get_table(self._table).column_names()
-        self._duplicates = KeyFilter(key) if key else RowCounter(columns)
+        self._duplicates = KeyFilter(get_key(self._table))
         self._records = KeyFilter(["job_id", OCCASION])
         self._runs = KeyFilter(["job_id", OCCASION, "start_s"])
 
@@ -321,14 +320,12 @@ class TableBuilder:
     ) -> TableEntry:
         """Read every source, and return the table's entry of the ledger."""
         files = tuple(self._read(number, *source) for number, source in enumerate(sources))
-        self._writer.flush()  # repeated rows are counted meanwhile
         return TableEntry(
             trace=self._trace,
             table=self._table,
             fingerprint=fingerprint,
             schema_version=schema_version(self._table),
             files=files,
-            duplicate_rows=self._duplicates.count(),
             unknown_words={
                 column: dict(sorted(words.items())) for column, words in self._unknown.items()
             },
@@ -439,7 +436,9 @@ class KeyFilter:
         self._seen: list[tuple[NDArray[np.uint64], NDArray[np.uint32]]] = []
 
     def split(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return the rows whose key is new, and the others."""
+        """Return the rows whose key is new, and the others; all are new without a key."""
+        if not self._key:
+            return rows, rows.clear()
         key = pl.struct(*self._key)
         hashes = rows.select(a=key.hash(1), b=(key.hash(2) % (1 << 32)).cast(pl.UInt32))
         new = hashes.select(pl.struct("a", "b").is_first_distinct()).to_series().to_numpy().copy()
@@ -464,36 +463,6 @@ class KeyFilter:
             first, second = first[order], np.concatenate([earlier_second, second])[order]
         if first.size:
             self._seen.append((first, second))
-
-    def count(self) -> int:
-        """Return 0: no repeated row is kept."""
-        return 0
-
-
-class RowCounter:
-    """Counts rows that repeat an earlier one in every column, by hashes of 64 bits."""
-
-    def __init__(self, columns: list[str]) -> None:
-        self._columns = columns
-        self._hashes: list[pl.Series] = []
-
-    def split(self, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Take rows in; all of them are kept."""
-        # a hash of the whole row costs twice as much as the sum of its cells' hashes
-        cells = [pl.col(name).hash(seed) for seed, name in enumerate(self._columns)]
-        self._hashes.append(rows.select(pl.sum_horizontal(cells)).to_series())
-        return rows, rows.clear()
-
-    def count(self) -> int:
-        """Return how many rows repeat an earlier one."""
-        if not self._hashes:
-            return 0
-        # for hashes nearly all distinct, counting unique ones takes much longer than sorting
-        hashes = np.concatenate([part.to_numpy() for part in self._hashes])
-        self._hashes = []  # before they are sorted in place: there are as many as rows
-        hashes.sort()
-        self._hashes.append(pl.Series(hashes))
-        return int(np.count_nonzero(hashes[1:] == hashes[:-1]))
 
 
 def stored_kept(path: Path, table: str) -> dict[str, pl.DataType]:

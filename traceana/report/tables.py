@@ -18,9 +18,6 @@ class RowCounts(ResultTable):
     )
     rows_rejected = count("Rejected", "rows stored apart, with the rule that each broke")
     rows_not_applicable = count("Not applicable", "rows of the file for another table")
-    duplicate_rows = count(
-        "Repeated rows", "rows equal to an earlier one, in a table without a key", optional=True
-    )
     synthetic = flag("Synthetic", "whether any row is synthetic", optional=True)
 
 

@@ -21,7 +21,6 @@ _DECLARED: Final = (
     "rows_replaced",
     "mostly_nulled",
     "ids_are_rows",
-    "duplicate_rows",
     "unknown_words",
     "schema_version",
     "fingerprint",
@@ -31,7 +30,7 @@ _DECLARED: Final = (
 _STORED: Final = (*_COUNTS, "rejected", "nulled", "synthetic", *_DECLARED)
 _TABLES: Final = (
     {"trace": pl.String, "table": pl.String}
-    | dict.fromkeys((*_COUNTS, "rows_replaced", "duplicate_rows"), pl.Int64)
+    | dict.fromkeys((*_COUNTS, "rows_replaced"), pl.Int64)
     | {"synthetic": pl.Boolean, "state": pl.String}
 )
 _FILES: Final = (
@@ -44,12 +43,6 @@ _FILES: Final = (
 @dataclass(frozen=True)
 class FileEntry:
     """Rows of one CSV for one table: ``rows_read == rows_kept + rows_rejected``.
-
-    `as_published` is whether the file on disk has the sha256 of the catalog, None where the
-    catalog has no checksum of the file in this form. Rows of a CSV that the table is not for are
-    counted in `rows_not_applicable` and in none of the others. `nulled` counts cells that could
-    not be read and were set to null, by rule. `fingerprint` represents the file, mapping, schema
-    and version.
 
     Examples
     --------
@@ -65,14 +58,18 @@ class FileEntry:
     sha256: str
     bytes: int
     as_published: bool | None
+    """Whether it has the sha256 of the catalog; None where the catalog has none of this form."""
     synthetic: bool
     rows_read: int = 0
     rows_kept: int = 0
     rejected: dict[str, int] = field(default_factory=dict)
     rows_not_applicable: int = 0
+    """Rows that are not for the table, and in none of the other counts."""
     unused_columns: tuple[str, ...] = ()
     fingerprint: str = ""
+    """Digest of the file, mapping, schema and version."""
     nulled: dict[str, int] = field(default_factory=dict)
+    """Cells that could not be read and were set to null, by rule."""
 
     @property
     def label(self) -> str:
@@ -89,16 +86,6 @@ class FileEntry:
 class TableEntry:
     """Row counts of one table of a trace.
 
-    `duplicate_rows` counts rows that repeat an earlier one in every column, in tables that declare
-    no key (they are kept). `unknown_words` counts the published status values that were mapped to
-    ``unknown``. `fingerprint` identifies sources, schema and version. `replaced_files` are files
-    whose rows were in the table before this ingest and no longer are. `rows_replaced` counts kept
-    rows that a newer record of the same key replaced. The table has ``rows_kept == rows_read -
-    rows_rejected - rows_replaced`` rows. `ids_are_rows` is whether the numbers of the rows identify
-    them, because no column does. `mostly_nulled` are the rules by which most cells of a column were
-    set to null. `crc32` has the checksums of the stored file and, if there
-    is one, of the file of rejected rows.
-
     Examples
     --------
     >>> from traceana.store import FileEntry, TableEntry
@@ -112,16 +99,22 @@ class TableEntry:
     trace: str
     table: str
     fingerprint: str = field(repr=False)
+    """Digest of its sources, schema and version."""
     schema_version: str = field(repr=False)
     files: tuple[FileEntry, ...] = field(repr=False)
-    duplicate_rows: int = 0
     unknown_words: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Counts of the published status values that were mapped to ``unknown``, by column."""
     state: str = "written"
     replaced_files: tuple[str, ...] = ()
+    """Files whose rows were in the table before this ingest and no longer are."""
     rows_replaced: int = 0
+    """Kept rows that a newer record of the same key replaced."""
     crc32: tuple[int, ...] = field(default=(), repr=False)
+    """Checksums of the stored file and, if there is one, of the file of rejected rows."""
     ids_are_rows: bool = False
+    """Whether the numbers of the rows identify them, because no column does."""
     mostly_nulled: tuple[str, ...] = ()
+    """Rules by which most cells of a column were set to null."""
 
     @property
     def rows_read(self) -> int:

@@ -55,10 +55,6 @@ class TableWriter:
             self._rejected = _ParquetFile(self._final_rejected, schema)
         self._rejected.write(rows.select(REJECTED.names()))
 
-    def flush(self) -> None:
-        """Start to compress all rows received so far, without waiting."""
-        self._kept.flush()
-
     def finish(self, metadata: Mapping[str, str]) -> tuple[int, ...]:
         """Bring all that was written to the disk, and return the CRC-32 of each file."""
         stated = {f"traceana.{key}": value for key, value in metadata.items()}
