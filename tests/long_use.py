@@ -33,7 +33,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from traceana.drawing.style import figure_of
-from traceana.figures import render_svg
+from traceana.drawing.svg import render_svg
 
 DOCS = Path(__file__).parents[1] / "docs"
 WARM_UP, LEAST, GROWTH_MIB = 12, 50, 10.0

@@ -6,10 +6,6 @@ from .drawing.registry import get_figure as get_figure
 from .drawing.registry import plot_small_multiples as plot_small_multiples
 from .drawing.style import use_style as use_style
 from .drawing.style import use_width as use_width
-from .drawing.svg import WATERMARK as WATERMARK
-from .drawing.svg import mark_synthetic as mark_synthetic
-from .drawing.svg import render_file as render_file
-from .drawing.svg import render_svg as render_svg
 from .questions.batching.figures import plot_batching_clusters as plot_batching_clusters
 from .questions.batching.figures import plot_batching_speedup as plot_batching_speedup
 from .questions.batching.figures import plot_batching_trajectory as plot_batching_trajectory

@@ -13,7 +13,7 @@ from traceana.catalog import fetch, get_trace
 from traceana.errors import DataError
 from traceana.exchange import select_jobs
 from traceana.exchange.selection import Time
-from traceana.ingesters import ingest_cached
+from traceana.ingesters.ingestion import ingest_cached
 from traceana.store import Store, Trace, open_store, store_path
 from traceana.store.cache import command_of, note_command
 

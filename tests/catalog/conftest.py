@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceana.catalog import CatalogEntry, Content, PublishedFile
+from traceana.catalog.model import CatalogEntry, Content, PublishedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.conftest import BLOB_C, PUBLISHED, SHA256_A
-from traceana.catalog import CatalogEntry, download, fetch
+from traceana.catalog import download, fetch
+from traceana.catalog.model import CatalogEntry
 from traceana.errors import CatalogError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from traceana.catalog import CatalogEntry
+    from traceana.catalog.model import CatalogEntry
 
 # which trace has which tables is part of the public contract
 TABLES_OF = {

@@ -11,13 +11,13 @@ import pytest
 from tests.drawing.drawn import collection, legend, points
 from traceana import mean_by_value
 from traceana.drawing.registry import describe_small_multiples
+from traceana.drawing.svg import render_svg
 from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
     plot_correlations,
     plot_runtime_against,
     plot_small_multiples,
-    render_svg,
 )
 from traceana.page.blocks import Drawing
 from traceana.questions.correlations.figures import describe_correlations

@@ -26,13 +26,13 @@ from traceana.drawing.labels import (
     use_dates,
     use_log_axis,
 )
+from traceana.drawing.svg import render_svg
 from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
     plot_batch_time_ecdf,
     plot_small_multiples,
     plot_worker_times,
-    render_svg,
     use_style,
 )
 

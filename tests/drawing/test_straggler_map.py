@@ -15,8 +15,9 @@ from matplotlib.patches import Patch, Rectangle
 from matplotlib.text import Annotation
 
 from traceana import detect_stragglers
+from traceana.drawing.svg import WATERMARK, mark_synthetic, render_svg
 from traceana.errors import DataError
-from traceana.figures import WATERMARK, mark_synthetic, plot_straggler_map, render_svg
+from traceana.figures import plot_straggler_map
 from traceana.questions.stragglers import detect
 from traceana.questions.stragglers.tables import StragglerResult
 from traceana.tables.declare import ResultTable, schema_of

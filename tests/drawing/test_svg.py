@@ -13,17 +13,9 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 
-from traceana.drawing.svg import _shorten
+from traceana.drawing.svg import WATERMARK, _shorten, mark_synthetic, render_file, render_svg
 from traceana.errors import DataError
-from traceana.figures import (
-    WATERMARK,
-    draw_figure,
-    figures,
-    mark_synthetic,
-    plot_worker_times,
-    render_file,
-    render_svg,
-)
+from traceana.figures import draw_figure, figures, plot_worker_times
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,7 +138,7 @@ def test_an_unknown_figure_is_refused_with_the_list() -> None:
 def test_drawing_leaves_pyplot_and_the_users_settings_alone() -> None:
     program = (
         "import sys, matplotlib, polars as pl\n"
-        "from traceana.figures import draw_figure, render_svg\n"
+        "from traceana.drawing.svg import render_svg\nfrom traceana.figures import draw_figure\n"
         "names = set(matplotlib.rcParams) - {'backend'}  # to ask for it is to load pyplot\n"
         "before = {name: matplotlib.rcParams[name] for name in names}\n"
         "cov = pl.DataFrame({'job_id': ['a'], 'time_s': [1.0], 'cov': [0.5]})\n"

@@ -7,7 +7,7 @@ import re
 
 from matplotlib.figure import Figure
 
-from traceana.figures import render_svg
+from traceana.drawing.svg import render_svg
 
 
 def values_of(figure: Figure) -> tuple[list[str], list[tuple[float, float, str]]]:

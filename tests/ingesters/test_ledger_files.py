@@ -14,9 +14,9 @@ import pytest
 
 from tests.ingesters.conftest import Write, tar_gz, worker_rows, worker_times
 from traceana.errors import DataError, SourceError
-from traceana.ingesters import IngestError, ingest, ingest_cached
+from traceana.ingesters import IngestError, ingest
 from traceana.ingesters.files import list_csvs
-from traceana.ingesters.ingestion import read_mapping, store_frames
+from traceana.ingesters.ingestion import ingest_cached, read_mapping, store_frames
 from traceana.store import Ledger, open_store
 
 MARK = "SYNTHETIC-"

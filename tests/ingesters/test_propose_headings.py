@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 import traceana
 from traceana.cli import app
-from traceana.ingesters import ingest, preview_mapping
+from traceana.ingesters import ingest
+from traceana.ingesters.propose import preview_mapping
 from traceana.ingesters.propose_columns import TIME_UNITS, split_unit
 from traceana.store import open_store
 

@@ -19,8 +19,8 @@ from traceana.page import blocks
 from traceana.page.blocks import Content, Drawing, Gallery, Text
 from traceana.page.section import sections
 from traceana.questions.workload.tables import WorkloadSummary
-from traceana.report import build, build_report, find_data_source
-from traceana.report.build import open_context, open_data_source
+from traceana.report import build, build_report
+from traceana.report.build import find_data_source, open_context, open_data_source
 from traceana.report.run import draw_content
 from traceana.tables.declare import ResultTable
 

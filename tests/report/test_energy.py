@@ -12,8 +12,8 @@ from traceana import energy_coverage, energy_savings, energy_to_accuracy
 from traceana.ingesters import add_table
 from traceana.page.blocks import Gallery
 from traceana.page.section import Context, sections
-from traceana.report import find_data_source
 from traceana.report.arrange import content_of
+from traceana.report.build import find_data_source
 from traceana.schema import TRAINING_DEFAULTS
 from traceana.store import open_store
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.report.reader import Element, read_page, section
+from traceana.drawing.svg import WATERMARK
 from traceana.errors import DataError
-from traceana.figures import WATERMARK
 from traceana.page.blocks import Content, Gallery, Heading, Picture, Points, Table, Text
 from traceana.page.section import PARTS, Section, sections
 from traceana.report import build_report

@@ -22,7 +22,8 @@ from traceana.page.blocks import Drawing, Gallery, Picture, Table, Text
 from traceana.page.section import Context
 from traceana.questions.workload.analyze import describe_workload
 from traceana.questions.workload.section import build
-from traceana.report import build_report, find_data_source
+from traceana.report import build_report
+from traceana.report.build import find_data_source
 from traceana.report.run import draw_content
 from traceana.store import Store, Trace
 

@@ -16,15 +16,7 @@ from traceana.errors import CatalogError, did_you_mean
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A published file, its address and its checksums.
-
-    Examples
-    --------
-    >>> from traceana.catalog import get_trace
-    >>> file = get_trace("microsoft-itp-2021").files[0]
-    >>> file.name, file.bytes
-    ('raw-traces.tar.gz', 1943846)
-    """
+    """A published file, its address and its checksums."""
 
     name: str
     """Published name of the file."""
@@ -42,15 +34,7 @@ class PublishedFile:
 
 @dataclass(frozen=True)
 class Content:
-    """One kind of CSV inside a publisher's files.
-
-    Examples
-    --------
-    >>> from traceana.catalog import get_trace
-    >>> content = get_trace("zeus-2023").contents[0]
-    >>> content.name, content.tables
-    ('summary_train', ('training_runs',))
-    """
+    """One kind of CSV inside a publisher's files."""
 
     name: str
     """Name of the kind, for messages."""
@@ -74,14 +58,7 @@ class Content:
 
 @dataclass(frozen=True)
 class CatalogEntry:
-    """A public trace: what it is, whose it is, and the files it consists of.
-
-    Examples
-    --------
-    >>> from traceana.catalog import get_trace
-    >>> get_trace("zeus-2023").license
-    'Apache-2.0'
-    """
+    """A public trace: what it is, whose it is, and the files it consists of."""
 
     id: str
     """Name of the trace here, such as ``zeus-2023``."""

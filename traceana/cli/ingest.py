@@ -176,7 +176,8 @@ def map_file(file: Path, *, out: Path | None = None, reader: str | None = None) 
 
     Uncertain lines of the mapping end in the comment # unsure.
     """
-    from traceana.ingesters import IngestError, preview_mapping, propose_mapping
+    from traceana.ingesters import IngestError, propose_mapping
+    from traceana.ingesters.propose import preview_mapping
     from traceana.store.writer import write_whole
 
     text = propose_mapping(file, reader=reader)

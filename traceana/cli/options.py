@@ -110,8 +110,7 @@ def limited_store(
     """Yield the store, or one made for this command: some jobs, without names, with more traces."""
     from traceana.exchange import anonymize as anonymize_trace
     from traceana.exchange import select_jobs
-    from traceana.report import find_data_source
-    from traceana.report.build import open_data_source
+    from traceana.report.build import find_data_source, open_data_source
     from traceana.store import open_store
 
     given = {name: limit for name, limit in limits.items() if limit is not None}
@@ -198,8 +197,7 @@ def _link(folder: Path, target: Path) -> None:
 
 def open_simulated(path: Path | None, /) -> Store:
     """Open a store; without one, that of the synthetic sample, which standard error states."""
-    from traceana.report import find_data_source
-    from traceana.report.build import open_data_source
+    from traceana.report.build import find_data_source, open_data_source
 
     source = find_data_source(path)
     if source.is_sample:

@@ -128,7 +128,7 @@ def _open_store(
 ) -> Iterator[Store | None]:
     """Yield the store, or a temporary one of the files, whose results are not kept either."""
     from traceana.ingesters import ingest
-    from traceana.report import find_data_source
+    from traceana.report.build import find_data_source
     from traceana.store import Store
     from traceana.store.cache import FOLDER
 

@@ -61,17 +61,7 @@ _SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")
 
 
 def mark_synthetic(figure: Figure, /) -> None:
-    """Write SYNTHETIC into the upper right corner of a figure.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> from traceana.figures import mark_synthetic
-    >>> figure = Figure()
-    >>> mark_synthetic(figure)
-    >>> figure.texts[0].get_text()
-    'SYNTHETIC'
-    """
+    """Write SYNTHETIC into the upper right corner of a figure."""
     dark = max(to_rgb(figure.get_facecolor())) < _DARK
     layout = figure.get_layout_engine()
     if isinstance(layout, ConstrainedLayoutEngine):  # titles and legends stay below the mark
@@ -92,27 +82,7 @@ def mark_synthetic(figure: Figure, /) -> None:
 
 
 def render_file(figure: Figure, form: str, /, *, dpi: int = PNG_DPI) -> bytes:
-    """Return a figure as the bytes of a file.
-
-    The file has no date, so equal figures have equal bytes.
-
-    Parameters
-    ----------
-    figure
-        The figure.
-    form
-        ``pdf`` or ``png``.
-    dpi
-        Resolution of a PNG, and of images within a PDF.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> from traceana.figures import render_file
-    >>> figure = Figure(figsize=(1, 1))
-    >>> render_file(figure, "pdf").startswith(b"%PDF")
-    True
-    """
+    """Return a figure as a PDF or PNG without a date: equal figures have equal bytes."""
     sheet = io.BytesIO()
     with use_style(), _kept_canvas(figure):
         if form == "pdf":
@@ -139,28 +109,10 @@ def _kept_canvas(figure: Figure) -> Iterator[None]:
 
 
 def render_svg(figure: Figure, /, *, prefix: str) -> str:
-    """Return a figure as an `<svg>` element.
+    """Return a figure, which is not kept, as an `<svg>` element whose ids begin with a prefix.
 
-    Parameters
-    ----------
-    figure
-        The figure, which is not kept after it is drawn.
-    prefix
-        Prefix of every id in the SVG, so that no two figures of a page share one.
-
-    Returns
-    -------
-    str
-        Without XML declaration, metadata, date and style rules for the page around it. Text is
-        stored as text. Equal figures have equal bytes.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> from traceana.figures import render_svg
-    >>> svg = render_svg(Figure(figsize=(1, 1)), prefix="empty-")
-    >>> svg[:4]
-    '<svg'
+    It has no XML declaration, metadata, date or style rules for the page around it, and its text is
+    text. Equal figures have equal bytes.
     """
     sheet = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))

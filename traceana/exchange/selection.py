@@ -25,8 +25,8 @@ from traceana.ingesters import ingest
 from traceana.ingesters.expressions import row_condition
 from traceana.ingesters.files import SYNTHETIC_PREFIX
 from traceana.schema import get_table
-from traceana.store import Manifest, Store, TableManifest, open_store
-from traceana.store.manifest import SELECTED
+from traceana.store import Manifest, Store, open_store
+from traceana.store.manifest import SELECTED, TableManifest
 from traceana.tables.formatting import clock, listed
 
 Time: TypeAlias = str | float | date

@@ -1,8 +1,7 @@
 """From files and frames to the tables of a store: discovery, readers, mappings, row counts."""
 
-from traceana.ingesters.files import open_csv
-from traceana.ingesters.ingestion import IngestError, add_table, ingest, ingest_cached
-from traceana.ingesters.propose import preview_mapping, propose_mapping
+from traceana.ingesters.ingestion import IngestError, add_table, ingest
+from traceana.ingesters.propose import propose_mapping
 from traceana.ingesters.readers.reader import Reader, Rows
 
 __all__ = [
@@ -11,8 +10,5 @@ __all__ = [
     "Rows",
     "add_table",
     "ingest",
-    "ingest_cached",
-    "open_csv",
-    "preview_mapping",
     "propose_mapping",
 ]

@@ -488,26 +488,7 @@ def _unread(paths: tuple[Path, ...], member: PurePosixPath, *, is_file: bool) ->
 
 @contextmanager
 def open_csv(csv: CsvFile) -> Iterator[IO[bytes]]:
-    """Open a CSV, also one inside an archive, as a stream of its bytes.
-
-    Raises
-    ------
-    SourceError
-        If the file, or the archive around it, is cut short, damaged or gone.
-
-    Examples
-    --------
-    >>> import polars as pl, tempfile
-    >>> from pathlib import Path
-    >>> from traceana.ingesters import open_csv
-    >>> from traceana.ingesters.files import list_csvs
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> pl.DataFrame({"job": ["a"], "gpus": [2]}).write_csv(folder / "jobs.csv")
-    >>> with open_csv(list_csvs(folder).csvs[0]) as stream:
-    ...     print(stream.read().split())
-    ...
-    [b'job,gpus', b'a,2']
-    """
+    """Open a CSV, also one inside an archive, as a stream of its bytes."""
     if csv.unpacked:
         scratch, name = csv.unpacked
         with reading(csv.paths), (scratch.folder / name).open("rb") as stream:

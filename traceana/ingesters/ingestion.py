@@ -374,21 +374,7 @@ def ingest_cached(
     """Ingest files into a store of their own, and return its path.
 
     The same files with the same options use the same store. It is in the user's cache folder
-    (`keep`), or in a temporary folder that is deleted when the process ends. The other parameters
-    are those of :func:`~traceana.ingesters.ingest`.
-
-    Examples
-    --------
-    >>> import polars as pl, tempfile, traceana
-    >>> from pathlib import Path
-    >>> from traceana.ingesters import ingest_cached
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> jobs = pl.DataFrame({"job": ["a", "b"], "gpus": [2, 4], "runtime": [60, 90]})
-    >>> jobs.write_csv(folder / "march.csv")
-    >>> _ = (folder / "mine.toml").write_text(traceana.propose_mapping(folder / "march.csv"))
-    >>> store = ingest_cached(folder / "march.csv", mapping=folder / "mine.toml")
-    >>> traceana.open_store(store).tables().select("trace", "table", "rows").rows()
-    [('mine', 'jobs', 2)]
+    (`keep`), or in a temporary folder that is deleted when the process ends.
     """
     names = [paths] if isinstance(paths, str | PathLike) else list(paths)
     given = [str(Path(path).resolve()) for path in names]

@@ -197,20 +197,7 @@ class Preview:
 
 
 def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Preview]:
-    """Run a mapping on a file: by table, all rows kept and rejected, and the first ones kept.
-
-    Raises an IngestError if no row is kept.
-
-    Examples
-    --------
-    >>> import polars as pl, tempfile
-    >>> from traceana.ingesters import preview_mapping, propose_mapping
-    >>> path = f"{tempfile.mkdtemp()}/march.csv"
-    >>> pl.DataFrame({"job": ["a", "b"], "gpus": [2, 4], "runtime": [60, 90]}).write_csv(path)
-    >>> preview = preview_mapping(path, propose_mapping(path))
-    >>> list(preview)
-    ['jobs']
-    """
+    """Run a mapping on a file: by table, all rows kept and rejected, and the first ones kept."""
     with TemporaryDirectory(prefix="traceana-") as folder:
         ledger = ingest(path, mapping=text, trace="preview", store=folder)
         store = Store(Path(folder))

@@ -21,15 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DataSource:
-    """Path of a store, and whether the synthetic sample replaces it.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from traceana.report import DataSource
-    >>> DataSource(Path("data"), is_sample=True).is_sample
-    True
-    """
+    """Path of a store, and whether the synthetic sample replaces it."""
 
     path: Path
     """The folder given, else TRACEANA_STORE, else ``data``."""

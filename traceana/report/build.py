@@ -39,14 +39,6 @@ def find_data_source(store: str | os.PathLike[str] | None = None, /) -> DataSour
     """Find the data source of a report without reading it.
 
     Raises a StoreError if a store is named, here or in TRACEANA_STORE, and there is none.
-
-    Examples
-    --------
-    >>> from traceana.report import find_data_source
-    >>> find_data_source("no/such/store")
-    Traceback (most recent call last):
-    ...
-    traceana.errors.StoreError: no/such/store: no store here (no ledger.json in any folder of it)...
     """
     path = store_path(store)
     if store is not None or os.environ.get("TRACEANA_STORE"):

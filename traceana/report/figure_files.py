@@ -166,17 +166,7 @@ def write_figures(
 
 
 def plot_trace(trace: Trace, figure: str, /, *, ax: Axes | None = None, **options: object) -> Axes:
-    """Draw a figure of a trace: the first of those in its report.
-
-    Raises a DataError if the trace has not what the figure needs.
-
-    Examples
-    --------
-    >>> import traceana
-    >>> trace = traceana.open_sample().trace("microsoft-itp-2021")
-    >>> trace.plot("concentration").get_ylabel()
-    'Fraction of GPU-hours'
-    """
+    """Draw a figure of a trace: the first of those in its report."""
     from traceana.figures import get_figure  # noqa: PLC0415  matplotlib is slow to load
 
     [name] = check_figures(figure)

@@ -261,6 +261,7 @@ def draw(
 ) -> tuple[dict[str, bytes], str, str]:
     """Return a drawing as files by suffix, its caption and its numbers; synthetic is marked."""
     from traceana import figures  # noqa: PLC0415  as above
+    from traceana.drawing import svg  # noqa: PLC0415  as above
     from traceana.drawing.style import adapt_to_paper, use_paper_colors  # noqa: PLC0415  as above
 
     with figures.use_width(width_in), use_paper_colors() if paper else nullcontext():
@@ -277,13 +278,13 @@ def draw(
     if paper:
         adapt_to_paper(drawn)
     if context.synthetic(drawing.trace):
-        figures.mark_synthetic(drawn)
+        svg.mark_synthetic(drawn)
     files = {}
     for suffix in suffixes:
         files[suffix] = (
-            f"{figures.render_svg(drawn, prefix=drawing.key)}\n".encode()
+            f"{svg.render_svg(drawn, prefix=drawing.key)}\n".encode()
             if suffix == "svg"
-            else figures.render_file(drawn, suffix, dpi=dpi)
+            else svg.render_file(drawn, suffix, dpi=dpi)
         )
         drawn.set_layout_engine("none")  # all files use the layout of the first
     return files, caption, described

@@ -1,17 +1,15 @@
 """The Parquet store: tables of traces, each with its ledger of rows read, kept and rejected."""
 
-from traceana.store.ledger import FileEntry, Ledger, TableEntry
-from traceana.store.manifest import Capacity, Manifest, TableManifest
+from traceana.store.ledger import Ledger, TableEntry
+from traceana.store.manifest import Capacity, Manifest
 from traceana.store.store import Store, Trace, distinct_traces, open_store, store_path
 
 __all__ = [
     "Capacity",
-    "FileEntry",
     "Ledger",
     "Manifest",
     "Store",
     "TableEntry",
-    "TableManifest",
     "Trace",
     "distinct_traces",
     "open_store",

@@ -42,16 +42,7 @@ _FILES: Final = (
 
 @dataclass(frozen=True)
 class FileEntry:
-    """Rows of one CSV for one table: ``rows_read == rows_kept + rows_rejected``.
-
-    Examples
-    --------
-    >>> from traceana.store import FileEntry
-    >>> entry = FileEntry("jobs.csv", None, "e3b0", 64, None, synthetic=False, rows_read=3,
-    ...                   rows_kept=2, rejected={"runtime_s|min": 1})
-    >>> entry.rows_rejected
-    1
-    """
+    """Rows of one CSV for one table: ``rows_read == rows_kept + rows_rejected``."""
 
     file: str
     member: str | None
@@ -88,12 +79,10 @@ class TableEntry:
 
     Examples
     --------
-    >>> from traceana.store import FileEntry, TableEntry
-    >>> file = FileEntry("jobs.csv", None, "e3b0", 64, None, synthetic=False, rows_read=3,
-    ...                  rows_kept=3)
-    >>> entry = TableEntry("mine", "jobs", "f1", "1", files=(file,))
-    >>> entry.rows_read, entry.rows_kept
-    (3, 3)
+    >>> import traceana
+    >>> entry = traceana.open_sample().ledger("microsoft-itp-2021").entries[0]
+    >>> entry.table, entry.rows_kept, entry.rows_rejected
+    ('jobs', 2081, 0)
     """
 
     trace: str

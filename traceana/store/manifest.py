@@ -53,15 +53,7 @@ class Capacity:
 
 @dataclass(frozen=True, kw_only=True)
 class TableManifest:
-    """Facts about one table of a trace.
-
-    Examples
-    --------
-    >>> import traceana
-    >>> table = traceana.open_sample().manifest("alibaba-openb-2023").tables["machines"]
-    >>> table.rows, table.unit_noun
-    (275, 'machines')
-    """
+    """Facts about one table of a trace."""
 
     rows: int
     """Rows in the table."""

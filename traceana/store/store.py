@@ -475,7 +475,9 @@ class Trace:
 
     def plot(self, figure: str = "", /, *, ax: Axes | None = None, **options: object) -> Axes:
         """Draw a figure of this trace, such as ``gpu-demand``; without one, the error names all."""
-        return import_module("traceana.report").plot_trace(self, figure, ax=ax, **options)
+        return import_module("traceana.report.figure_files").plot_trace(
+            self, figure, ax=ax, **options
+        )
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         return self.table(name)
