@@ -119,11 +119,6 @@ def compare(
         One row per measure that a or b has: measure, label, before (a), after (b), difference,
         ratio, ci_low, ci_high (of the ratio), n_before, n_after.
 
-    Raises
-    ------
-    DataError
-        If there are neither two traces nor one and `split`, or `split` is not within the trace.
-
     Examples
     --------
     >>> import traceana

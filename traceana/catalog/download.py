@@ -44,8 +44,7 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
     """Fetch the files of a trace and verify their checksums.
 
     Files with the right checksum are kept. A download gets its published name only after its
-    checksum was verified; it is not resumed. All files are tried before problems are reported. For
-    a missing optional file a warning is logged.
+    checksum was verified. All files are tried before problems are reported.
 
     Parameters
     ----------
@@ -61,12 +60,6 @@ def fetch(trace: str, *, to: Path | str | None = None, mirror: Path | str | None
     -------
     Path
         Folder with the files under their published names.
-
-    Raises
-    ------
-    CatalogError
-        If the trace or the mirror is unknown, or files are missing, unreachable, cannot be written
-        or have another checksum: one line per file.
 
     Examples
     --------

@@ -77,17 +77,13 @@ def anonymize(
 ) -> pl.DataFrame:
     """Write a copy of a trace without identifying values.
 
-    Identifiers (users, groups, accounts, queues, clusters, jobs, machines, hosts, and every
-    column beyond the table's declaration) become 16 hexadecimal digits: BLAKE2b with a key, the
-    same for the same identifier in every table. In a list of hosts each host has its own digits.
-    Unix times are shifted by a whole number of weeks that depends on the key, so that hour and
-    weekday (UTC) stay true; times on the trace's own clock stay. Job names become digests of the
-    name without numbers and of its numbers, so that ``train-1`` and ``train-2`` remain alike. A
-    reason for an end of more than one word becomes a digest, after the word that states whose
-    doing it is. Everything else stays: requests, runtimes, statuses, GPU types; labels that have
-    the name of a user, group, account or machine in them become digests. Rejected rows are left
-    out.
-    The rows pass the same checks as any that are ingested.
+    Identifiers (users, groups, accounts, queues, clusters, jobs, machines, each host of a list, and
+    every column beyond the table's declaration) become 16 hexadecimal digits: BLAKE2b with a key,
+    the same in every table; so do labels with such a name in them. Unix times are shifted by a
+    whole number of weeks that depends on the key: hour and weekday (UTC) stay true. Job names
+    become digests of the name without numbers and of its numbers, so that ``train-1`` and
+    ``train-2`` remain alike. A reason for an end of more than one word becomes a digest, after the
+    word that states whose doing it is. Everything else stays; rejected rows are left out.
 
     Parameters
     ----------
@@ -103,11 +99,10 @@ def anonymize(
     round_s
         Number of seconds to whose multiples times and runtimes are rounded down; None: no rounding.
     min_group
-        Smallest number of jobs (or machines) that are the same in all columns but the id: groups of
-        alike rows get the same values, so that no number of rows made from them is of fewer (k-
-        anonymity by microaggregation). Times and durations become means, other numbers middle
-        values of the group; text that differs in it becomes null, a status unknown; of a job's name
-        the part without numbers stays. Tables of fewer rows, or of several for an id, are left out.
+        Smallest number of jobs (or machines) that are the same in all columns but the id (k-
+        anonymity by microaggregation of alike rows). Times and durations become means, other
+        numbers middle values of the group; text that differs in it becomes null, a status unknown.
+        Tables of fewer rows, or of several for an id, are left out.
 
     Returns
     -------

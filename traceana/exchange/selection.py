@@ -78,11 +78,6 @@ def select_jobs(
     name
         Id of the trace written; None: the same id.
 
-    Raises
-    ------
-    DataError
-        If no job is left.
-
     Examples
     --------
     >>> import polars as pl, tempfile, traceana

@@ -78,13 +78,10 @@ def ingest(
     """Read trace files and scheduler logs into a store.
 
     Every row read is either kept or rejected with file, row number and rule (see
-    ``Store.scan_rejected``). A table is replaced only when the new one is complete, and kept as it
-    is while its files, mapping, schema and version are the same.
-
-    Later files update a trace that is not a public one. Of rows with the same key, the record in
-    the latest state (ended, running, others) is kept, and among those that of the later file. The
-    others are counted as replaced. Rows that only earlier files have are kept, except in tables
-    without a key, which are replaced.
+    ``Store.scan_rejected``). A table whose files, mapping, schema and version are the same is kept.
+    Later files update a trace that is not a public one: of rows with the same key, the record in
+    the latest state (ended, running, others) is kept, and among those that of the later file. Rows
+    that only earlier files have are kept, except in tables without a key, which are replaced.
 
     Parameters
     ----------
@@ -121,8 +118,6 @@ def ingest(
     IngestError
         If a file cannot be read, or no row of a table could be kept. Its trace stays as it was,
         other traces are ingested; ``.ledger`` has the row counts.
-    SourceError
-        If no file has a known format, or a path does not exist.
     StoreError
         If another process is ingesting the trace, or the store cannot be written.
 
@@ -286,13 +281,6 @@ def add_table(
     mapping
         TOML file, or its text, with the table's columns in terms of the frame's. None: the frame
         has the names and units of the table; other columns are ignored.
-
-    Raises
-    ------
-    DataError
-        If the frame is of no such engine, or the mapping does not fit.
-    SourceError
-        If no row could be kept.
 
     Examples
     --------

@@ -54,11 +54,6 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
     reader
         Format of the file; None: detected.
 
-    Raises
-    ------
-    DataError
-        If no column can be the key of a table.
-
     Examples
     --------
     >>> import polars as pl, tempfile, traceana

@@ -114,21 +114,18 @@ def build_report(
     Parameters
     ----------
     store
-        Folder of a store, a :class:`~traceana.store.Store` or one
-        :class:`~traceana.Trace` of it, a raw file of a known format, frames by the names of their
-        tables (as :func:`~traceana.add_table` takes them), or a frame of jobs; None:
-        TRACEANA_STORE, else ``./data``. Tables of files and frames are in a temporary folder, which
-        is deleted when Python ends. If no store is named and there is none, the report is made
-        from the synthetic sample and marked as such.
+        Folder of a store, a :class:`~traceana.store.Store` or :class:`~traceana.Trace`, a raw file
+        of a known format, frames by the names of their tables, or a frame of jobs; None:
+        TRACEANA_STORE, else ``./data``, else the synthetic sample. Tables of files and frames are
+        in a temporary folder, which is deleted when Python ends.
     out
-        Folder for the report; made if it does not exist.
+        Folder for the report, which is made.
     only
-        Ids of the sections to build, in the report's order; none means all.
+        Ids of the sections to build; none means all.
     title
         Title of the report; None: that of the trace if there is one alone.
     formats
-        ``html`` for ``index.html``, ``md`` for ``index.md``. Figures (SVG) are in
-        ``figures/``, the data of figures and tables (CSV) in ``data/``.
+        ``html`` and ``md``. Figures (SVG) are in ``figures/``, all data (CSV) in ``data/``.
     workers
         Processes that build sections. With more than one, a script needs the guard ``if __name__ ==
         "__main__":``, as with multiprocessing.
@@ -140,13 +137,12 @@ def build_report(
     command
         Command that made a temporary `store`, for the page to name instead of its path.
     on_step
-        Called with the number of steps done, the number of all steps, and the name of the last one.
-        None: a progress bar in a notebook, else nothing.
+        Called with the steps done, all steps, and the name of the last one. None: a progress bar
+        in a notebook.
     on_results
-        Called with the main results as short texts, after the alerts.
+        Called with the alerts and the main results as short texts.
     on_failure
-        Called with the ids of sections that could not be computed, if there are any; the page
-        states why.
+        Called with the ids of sections that could not be computed; the page states why.
 
     Returns
     -------

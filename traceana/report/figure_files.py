@@ -84,14 +84,8 @@ def write_figures(
         Folder for the files; made if it does not exist.
     trace
         Id of a trace, or several, of which those in the store are taken.
-    job
-        Id of a job.
-    gpu, dataset
-        Names of the GPU and the data set.
-    feature
-        Column of a feature, such as gpus.
-    outcome
-        Outcome, such as completed or failed.
+    job, gpu, dataset, feature, outcome
+        Id of a job, name of a GPU or data set, column such as gpus, outcome such as failed.
     method
         Method of a correlation, pearson or spearman.
     formats
@@ -99,8 +93,7 @@ def write_figures(
     dpi
         Resolution of PNG, and of images within a PDF.
     size
-        Width, such as "84mm", "8.4cm" or "3.3in"; a number is in mm. None: 3.6 in. Text keeps its
-        size.
+        Width, such as "84mm", "8.4cm" or "3.3in"; a number is in mm. None: 3.6 in.
     style
         "page", or "paper": no title within a figure of one panel, and colors that differ when
         printed in gray, with a line style each.

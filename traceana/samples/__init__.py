@@ -29,11 +29,6 @@ def write_sample(to: str | Path, /, *, traces: str | Sequence[str] | None = None
     traces
         Ids of the traces to write; None: all.
 
-    Raises
-    ------
-    DataError
-        If a trace is not in the sample, or the folder has other files or cannot be written.
-
     Examples
     --------
     >>> import tempfile, traceana
