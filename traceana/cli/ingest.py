@@ -168,7 +168,6 @@ def _first_of(names: Sequence[str]) -> str:
 
 _ROWS = 5
 _CELL = 80
-"""Characters of a cell in the preview."""
 
 
 def map_file(file: Path, *, out: Path | None = None, reader: str | None = None) -> None:

@@ -33,7 +33,6 @@ _LINE_SPACING: Final = 1.15
 _LEGEND_CHARACTERS: Final = 52
 TICK_CHARACTERS: Final = 28
 _MOST_LINES: Final = 4
-"""Lines of a name."""
 _SHORT: Final = 10
 """Characters of the longest label up to which a legend has three columns."""
 _BELOW_IN: Final = -0.42
@@ -44,7 +43,6 @@ _MARGIN: Final = 1.05
 
 
 _CLOCKS: Final = {"time_s": "Time since the job began (s)", "step": "Step", "sample": "Sample"}
-"""Time columns of tables and their axis labels."""
 
 
 def natural_order(names: Iterable[Any], /) -> list[str]:

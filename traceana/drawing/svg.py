@@ -54,7 +54,6 @@ _LOOK: Final = re.compile(r'(?: clip-path="([^"]*)")? style="([^"]*)"')
 _SEPARATED: Final = re.compile("; ")
 _FEW: Final = 2
 _MARK_IN: Final = 0.12
-"""Height of the mark of synthetic data."""
 _DARK: Final = 0.5
 """Largest part of red, green or blue below which a background is dark."""
 _SPACE: Final = re.compile(r"\s*\n|(?<=[MLCQ]) ")

@@ -16,7 +16,6 @@ from traceana.store.writer import renamed_together
 from traceana.tables.display import neutral
 
 FORMATS: Final = ("parquet", "csv", "swf")
-"""Formats to export to."""
 _ROW: Final = "row of the log"
 _SWF_STATUS: Final = {"failed": 0, "completed": 1, "cancelled": 5}
 _SWF_FIELDS: Final = (

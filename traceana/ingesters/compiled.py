@@ -247,7 +247,6 @@ _RANGES: Final = r"\[\d[\d,-]*[,-]\d[\d,-]*\]"
 
 
 _HOSTS: Final = ("node", "host")
-"""Kept columns of the nodes of a job, which may be separated by semicolons or blanks."""
 
 
 def _hosts(machine: pl.Expr) -> pl.Expr:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 Kind = Literal["text", "number", "time"]
-"""How a cell of a source is read."""
 
 _FUNCTIONS: Final = {
     kind: frozenset(names.split()) for kind, names in own_table("functions").items()

@@ -19,14 +19,12 @@ SECONDS: Final = {
     "h": 3600.0,
     "d": 86400.0,
 }
-"""Seconds in each unit of time that a mapping may name."""
 
 BYTES: Final = {"B": 1.0} | {
     f"{prefix}{binary}B": float((1024 if binary else 1000) ** power)
     for power, prefix in enumerate("KMGTP", 1)
     for binary in ("i", "")
 }
-"""Bytes in each unit of size that a mapping may name."""
 
 _ZONE: Final = re.compile(r"%(?:[:#]*z|\+)")
 _ISO: Final = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M", "%Y-%m-%d")

@@ -24,7 +24,6 @@ JOBS: Final[dict[str, str]] = _NAMES["jobs"]
 WORKER_SAMPLES: Final[dict[str, str]] = _NAMES["worker_samples"]
 OPERATIONS: Final[dict[str, str]] = _NAMES["operations"]
 FAULTS: Final[dict[str, str]] = _NAMES["faults"]
-"""Names by column of a table."""
 STATUSES: Final[dict[str, str]] = _NAMES["statuses"]
 TIME_UNITS: Final[dict[str, str]] = _NAMES["time_units"]
 SIZE_UNITS: Final[dict[str, str]] = _NAMES["size_units"]
@@ -56,7 +55,6 @@ _COUNTS: Final = ("gpus", "cpus", "nodes", "priority", "restarts", "energy_j", "
 _LARGEST_GIB: Final = 16_384.0  # more memory than any machine of such a cluster has
 _MOST_STATUSES: Final = 40
 SAMPLE: Final = 20_000
-"""Rows of a file that a proposal is made from."""
 _OF_SLURM: Final = ("COMPLETED", "FAILED", "CANCELLED", "RUNNING", "PENDING")
 """States that later rows of a log may have if the first ones have two of them."""
 YEAR_2000: Final = 946_684_800.0

@@ -99,4 +99,3 @@ RESHAPES: Final = {
     ("philly-2017", "jobs"): Reshape((*_OF_JOB, *_OF_ATTEMPT), _from_attempts(_each_job)),
     ("philly-2017", "tasks"): Reshape((*_OF_JOB, *_OF_ATTEMPT), _from_attempts(_each_attempt)),
 }
-"""By trace and table."""

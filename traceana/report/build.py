@@ -86,7 +86,6 @@ FORMATS: Final = ("html", "md")
 ENGINES: Final = ("polars", "spark")
 FIGURES_FOLDER: Final = "figures"
 DATA_FOLDER: Final = "data"
-"""Folders beside the page."""
 
 
 def build_report(

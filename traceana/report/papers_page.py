@@ -23,7 +23,6 @@ from traceana.store.cache import Cache, code_digest, key_of, versions
 
 _CACHE = Cache("papers", limit_bytes=1 << 27)
 _Drawn = tuple[str, str]
-"""A picture as SVG, and its caption."""
 
 
 def papers_of(context: Context, /) -> list[str]:

@@ -39,7 +39,6 @@ _TERMS: Final[dict[str, dict[str, str]]] = tomllib.loads(
 )
 DEFINITIONS: Final = _TERMS["definitions"]
 GLOSSARY: Final = _TERMS["glossary"]
-"""Terms in text, and their meanings."""
 
 
 def terms_of(context: Context, /) -> dict[str, str]:

@@ -31,7 +31,6 @@ class TrainingDefault:
 
 
 TrainingDefaults: TypeAlias = Mapping[str, TrainingDefault]
-"""Defaults by data set."""
 
 TRAINING_DEFAULTS: Final[TrainingDefaults] = {
     "cifar100": TrainingDefault(target=0.6, batch_size=1024, max_epochs=100),

@@ -23,7 +23,6 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.errors import DataError, did_you_mean
 
 Names: TypeAlias = str | Sequence[str]
-"""One column's name, or several."""
 Measures: TypeAlias = Sequence[str] | Mapping[str, str]
 """Columns of numbers; a mapping names the parameter that sets each."""
 

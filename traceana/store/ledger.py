@@ -26,7 +26,6 @@ _DECLARED: Final = (
     "fingerprint",
     "crc32",
 )
-"""Fields of an entry beside its files."""
 _STORED: Final = (*_COUNTS, "rejected", "nulled", "synthetic", *_DECLARED)
 _TABLES: Final = (
     {"trace": pl.String, "table": pl.String}

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
 DASH: Final = "\N{EN DASH}"
-"""Displayed for a null."""
 KEY_HEADINGS: Final = {
     "cov_job_id": "CoV row",
     "cpus": "CPUs",

@@ -328,7 +328,6 @@ def csv_rows(
 
 
 READER: Final = Reader("csv", lambda _: True, _open, (".csv", ".tsv", ".psv"))
-"""Reader of tables with a header: separated by comma, semicolon, tab, bar or a rarer sign."""
 
 _EVENT_FIELDS: Final = {"NodeName", "TimeStart", "TimeEnd", "State", "Reason"}
 NODE_EVENTS: Final = Reader(

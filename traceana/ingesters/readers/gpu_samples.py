@@ -29,7 +29,6 @@ _MAPPING: Final = own_mapping("gpu_samples")
 _COLUMNS: Final = ("machine", "gpu", "time", "utilization", "memory_gib", "power_w", "job")
 _SMI_NEEDS: Final = ("timestamp", "utilization.gpu")
 _EPOCH: Final = re.compile(r"\d{9,11}(?:\.\d+)?")
-"""A Unix time, instead of a date."""
 _SMI_FIELDS: Final[dict[str, list[str]]] = {
     column: fields.split() for column, fields in own_table("formats")["nvidia_smi"].items()
 }
@@ -101,7 +100,6 @@ NVIDIA_SMI: Final = Reader(
     (".csv", ".log"),
     _MAPPING,
 )
-"""Reader of samples of nvidia-smi."""
 
 _DCGM_FIELDS: Final[dict[str, dict[str, float]]] = own_table("formats")["dcgmi"]
 """Short names of DCGM's fields that each column is taken from, the first one there, with factor."""
@@ -159,7 +157,6 @@ DCGMI: Final = Reader(
     (".txt", ".log", ".dmon"),
     _MAPPING,
 )
-"""Reader of samples of dcgmi."""
 
 _METRICS: Final[dict[str, tuple[str, float]]] = own_table("formats")["prometheus"]
 """By metric of DCGM, NVIDIA exporters or AMD, the column and the divisor to its unit."""
@@ -242,4 +239,3 @@ def _detect_prometheus(file: CsvFile) -> bool:
 
 
 PROMETHEUS: Final = Reader("prometheus", _detect_prometheus, _open_prometheus, (".json",), _MAPPING)
-"""Reader of answers of Prometheus."""

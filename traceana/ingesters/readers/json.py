@@ -29,7 +29,6 @@ from traceana.ingesters.readers.reader import (
 )
 
 DECODER: Final = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
-"""Reads numbers as they are written."""
 NESTED: Final = "[]."
 """In a path of rows, what leads from a list to a list in each of its elements."""
 _NOTHING: Final = object()  # on a line
@@ -259,7 +258,6 @@ def _detect(file: CsvFile) -> bool:
 
 
 READER: Final = Reader("json", _detect, _open, (".json",))
-"""Reader of JSON arrays, minified or not."""
 
 
 def unpack(items: Iterable[tuple[str, Any]], path: str, /) -> Iterator[tuple[str, Any]]:
@@ -337,4 +335,3 @@ LINES: Final = Reader(
     _open_lines,
     (".jsonl", ".ndjson"),
 )
-"""Reader of JSON lines."""

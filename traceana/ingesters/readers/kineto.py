@@ -45,7 +45,6 @@ _OPERATIONS: Final[dict[str, pl.DataType]] = {
     "kind": pl.String(),
     **dict.fromkeys(("start_s", "duration_s"), pl.Float64()),
 }
-"""Columns of the operations."""
 _GROUPS: Final = re.compile(rb'"pg_config"\s*:\s*(?=\[)')
 _WORLD: Final = re.compile(rb'"world_size"\s*:\s*(\d+)')
 _STAGES: Final = re.compile(r"(?<![a-z])pp(?![a-z])|pipeline")
@@ -351,4 +350,3 @@ def _detect(file: CsvFile) -> bool:
 
 
 READER: Final = Reader("kineto", _detect, _open, (".json",), own_mapping("kineto"))
-"""Reader of traces of the PyTorch profiler."""

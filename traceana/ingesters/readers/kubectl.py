@@ -246,4 +246,3 @@ READER: Final = Reader(
     (".json", ".jsonl", ".ndjson"),
     own_mapping("kubectl"),
 )
-"""Reader of pods or jobs, in a list or one after the other."""

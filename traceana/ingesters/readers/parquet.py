@@ -234,7 +234,6 @@ READER: Final = Reader(
     open_parquet,
     (".parquet", ".pq"),
 )
-"""Reader of Parquet files."""
 
 _KEY: Final = ("rank", "dp_rank", "stage", "step")
 _USED: Final = (*_KEY, "optype", "start_ts", "duration")

@@ -28,7 +28,6 @@ from traceana.ingesters.readers.sacct_lines import COMMAND, Layout, find_layout
 from traceana.schema.columns import LARGEST_S
 
 RULE: Final = "\0rule"
-"""Column with the rule that a record breaks."""
 UNREAD: Final = "\0unread\0"
 """Before a rule, the column that marks the cells that break it and are null."""
 REQUEUED: Final = "\0requeued"
@@ -535,4 +534,3 @@ def _open(file: CsvFile, timezone: str) -> Rows:
 
 
 READER: Final = Reader("sacct", _detect, _open, (".txt", ".sacct"), own_mapping("sacct"))
-"""Reader of Slurm's accounting records."""

@@ -235,4 +235,3 @@ READER: Final = Reader(
     (".json",),
     own_mapping("sacct").replace('reader = "sacct"', 'reader = "slurm_json"'),
 )
-"""Reader of ``sacct --json`` and ``squeue --json``, of Slurm 21 to 25."""

@@ -69,4 +69,3 @@ def _detect(file: CsvFile) -> bool:
 
 
 READER: Final = Reader("swf", _detect, _open, (".swf",), own_mapping("swf"))
-"""Reader of the Standard Workload Format."""

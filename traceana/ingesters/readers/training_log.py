@@ -23,7 +23,6 @@ from traceana.ingesters.readers.reader import (
 )
 
 _SUFFIXES: Final = (".log", ".txt", ".out", ".err", ".output")
-"""Ends of the names of logs."""
 _BEGINNING: Final = 1 << 22
 """Bytes of a log in which its format is looked for."""
 _LONGEST: Final = 4096
@@ -179,7 +178,6 @@ READER: Final = Reader(
     _SUFFIXES,
     own_mapping("training_log"),
 )
-"""Reader of training logs."""
 
 _SCORE_COLUMNS: Final = ("rank", "host", "step", "score")
 _REPORT: Final = re.compile(r"GPU (relative|individual) performance:")
@@ -264,4 +262,3 @@ STRAGGLER_REPORTS: Final = Reader(
     (*_SUFFIXES, ".jsonl"),
     own_mapping("nvrx"),
 )
-"""Reader of NVRx's straggler reports."""
