@@ -192,13 +192,6 @@ def read_tar(stream: IO[bytes], /) -> Iterator[Member]:
     raise tarfile.ReadError(f"it has more than {_MOST_MEMBERS:,} members")
 
 
-@contextmanager
-def open_packed(paths: tuple[Path, ...]) -> Iterator[io.RawIOBase]:
-    """Open a file, or its parts as one, as it lies on disk."""
-    with reading(paths), _Joined(paths) as stream:
-        yield stream
-
-
 def _check_parts(paths: tuple[Path, ...]) -> None:
     """Raise if a split file lacks a part before its last one (a lost last part shows as a cut)."""
     if not re.search(r"\.part[a-z]{2}$", paths[0].name):
@@ -378,7 +371,7 @@ def _list_files(root: Path, leave_out: Sequence[Path], listing: Listing) -> list
 
 def sha256_of(paths: tuple[Path, ...]) -> str:
     """Return the sha256 of a file as it lies on disk, or of its parts one after the other."""
-    with open_packed(paths) as stream:
+    with reading(paths), _Joined(paths) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

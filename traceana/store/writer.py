@@ -25,7 +25,6 @@ _ROWS_A_GROUP: Final = 1 << 16
 _BYTES_A_GROUP: Final = 1 << 26
 _GROUPS_WAITING: Final = 2
 _ROWS_A_PAGE: Final = 1 << 14
-_SEND_BYTES: Final = 1 << 22
 _READ_BYTES: Final = 1 << 20
 _TIMES_A_WORD: Final = 4
 
@@ -96,7 +95,6 @@ class _ParquetFile:
         self._writer: pq.ParquetWriter | None = None
         self._rows: list[pl.DataFrame] = []
         self._thread = ThreadPoolExecutor(1)
-        self._sent = 0
         self._crc32 = 0
         self._waiting: deque[Future[None]] = deque()
         self._empty = set(schema.names)
@@ -123,15 +121,7 @@ class _ParquetFile:
         self._empty -= {name for name in self._empty if group[name].null_count() < group.height}
         table = group.to_arrow(compat_level=pl.CompatLevel.newest())
         self._writer.write_table(table.cast(self._views), row_group_size=group.height)
-        self._send()
-
-    def _send(self) -> None:
-        """Have the disk begin to write, and the system reuse memory of what is there already."""
-        written = self._stream.tell()
         self._crc32 = extend_crc32(self._crc32, self._on_disk)
-        if written - self._sent >= _SEND_BYTES and hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._on_disk, 0, written, os.POSIX_FADV_DONTNEED)
-            self._sent = written
 
     def _open(self, first: pl.DataFrame) -> pq.ParquetWriter:
         """Begin the file; its first rows decide which text columns have a dictionary."""
