@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from traceana import implied_throughput_ratio, simulate_batching
 from traceana.errors import DataError
-from traceana.simulate import Measured, OmniLearn, Proportional, Smoothed, Static, Uniform, Workers
-from traceana.simulate.batching.controllers import CONTROLLERS, Seen
+from traceana.simulate import Measured, OmniLearn, Proportional, Static, Workers
+from traceana.simulate.batching.controllers import CONTROLLERS, Seen, Smoothed, Uniform
 from traceana.simulate.batching.published import largest_gain
 from traceana.simulate.batching.workers import SPLITS, share
 

@@ -125,16 +125,7 @@ class _Keeps:
 
 @dataclass(frozen=True)
 class Uniform(_StartsEvenly, _Keeps):
-    """Set equal batch sizes and never adjust them, as conventional training.
-
-    Examples
-    --------
-    >>> import traceana
-    >>> from traceana.simulate import Uniform
-    >>> result = traceana.simulate_batching([(0, 100), (0, 300)], controller=Uniform())
-    >>> result.workers["batch_last"].to_list()
-    [64, 64]
-    """
+    """Set equal batch sizes and never adjust them, as conventional training."""
 
     name: str = "uniform"
     settles: bool = True
@@ -254,20 +245,7 @@ class Smoothed(_StartsEvenly):
     The controller of Tyagi and Sharma (ACSOS'20, section III-C): times are
     :math:`m \leftarrow w t + (1 - w) m`, restarted after each adjustment. If a worker's throughput
     falls by more than the dead-band after its batch grew, the earlier batch is its upper bound.
-
-    Attributes
-    ----------
-    dead_band
-        Keep all batch sizes if none would change by this fraction of its new value or more.
-    weight
-        Weight w of the last time, above 0 and at most 1. The paper's weight is not known here.
-
-    Examples
-    --------
-    >>> import traceana
-    >>> workers = [(0, 100), (0, 300)]
-    >>> traceana.simulate_batching(workers, controller="smoothed").adjustments
-    1
+    The paper's weight w is not known here.
     """
 
     dead_band: float = workers.PUBLISHED["dead_band"]
@@ -343,16 +321,7 @@ class OmniLearn(_StartsEvenly):
 
 @dataclass(frozen=True)
 class Oracle:
-    """Minimize each step, with its throughput known in advance.
-
-    Examples
-    --------
-    >>> import traceana
-    >>> from traceana.simulate import Oracle
-    >>> result = traceana.simulate_batching([(0.1, 100), (0.1, 300)], controller=Oracle())
-    >>> result.workers["batch_first"].to_list()
-    [32, 96]
-    """
+    """Minimize each step, with its throughput known in advance."""
 
     name: str = "oracle"
     settles: bool = True
