@@ -1,8 +1,4 @@
-"""Exceptions; all derive from :class:`TraceanaError`, whose text is one line for the user.
-
-The line states what is wrong, where (file, row, column), what was expected and found,
-and the remedy. The command line prints it to standard error and exits with 2.
-"""
+"""Exceptions: their text is one line on what is wrong, where, what was expected, and the remedy."""
 
 from __future__ import annotations
 
@@ -32,10 +28,7 @@ def printable(text: str, /) -> str:
 
 
 def did_you_mean(name: str, words: Iterable[str], /, *, shown: Callable[[str], str] = str) -> str:
-    """Return a hint at the known names that are closest to a name, in parentheses.
-
-    It is empty if none is close. Upper case, hyphens and underscores make no difference.
-    """
+    """Return a hint at the known names that are closest to a name, in parentheses, or nothing."""
     names = {other.lower().replace("_", "-"): other for other in words}
     meant = name.lower().replace("_", "-")
     close = get_close_matches(meant, names, n=1)

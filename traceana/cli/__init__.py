@@ -1,8 +1,4 @@
-"""The command line: one small command each, forwarding to an ordinary function.
-
-A user's mistake is a :class:`~traceana.errors.TraceanaError`; it is caught here and nowhere
-else: one line on standard error, exit status 2.
-"""
+"""The command line: one small command each; a user's mistake is one line and exit status 2."""
 
 from __future__ import annotations
 

@@ -108,11 +108,7 @@ def _kept_canvas(figure: Figure) -> Iterator[None]:
 
 
 def render_svg(figure: Figure, /, *, prefix: str) -> str:
-    """Return a figure, which is not kept, as an `<svg>` element whose ids begin with a prefix.
-
-    It has no XML declaration, metadata, date or style rules for the page around it, and its text is
-    text. Equal figures have equal bytes.
-    """
+    """Return a figure, which is not kept, as an `<svg>` element whose ids begin with a prefix."""
     sheet = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with use_style(), _kept_canvas(figure):

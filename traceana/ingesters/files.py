@@ -326,8 +326,7 @@ def list_csvs(
 ) -> Listing:
     """List the files with these suffixes under a folder, or the one file given.
 
-    Unless it is read to its end, an archive seems to hold one large file alone where it ends by
-    gzip's count of bytes; :func:`open_csv` raises an UnlistedMemberError if it goes on.
+    Unless read to its end, an archive seems to hold one large file alone where gzip's count ends.
     """
     if not root.exists():
         raise SourceError(f"{root}: no such file or folder")

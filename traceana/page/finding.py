@@ -9,18 +9,7 @@ Certainty = Literal["exact", "estimated", "cannot tell"]
 
 
 class Finding(str):
-    """A sentence with its effect, and what it costs; the sentence itself is the text.
-
-    The report ranks findings by cost and certainty, for its main results and its alerts;
-    ``results.json`` has the same numbers.
-
-    Examples
-    --------
-    >>> from traceana.page.finding import Finding
-    >>> found = Finding("User eva uses 2 % of 39,788 GPU-hours.", cost_gpu_h=38992)
-    >>> found.certainty, found.startswith("User eva")
-    ('exact', True)
-    """
+    """A sentence with its effect, and what it costs, by which the report ranks findings."""
 
     __slots__ = ("__dict__",)
     effect: float | None

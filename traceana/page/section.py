@@ -184,11 +184,7 @@ class Section:
 
 @cache
 def sections() -> tuple[Section, ...]:
-    """Return the sections in their order: every one in the modules named ``section*.py``.
-
-    Other packages add sections by entry points of the group ``traceana.sections``. Raises a
-    DataError if another package's section cannot be loaded.
-    """
+    """Return the sections of the modules named ``section*.py`` and of other packages, in order."""
     modules = import_named("questions/*/section*.py", "claims/section*.py", "report/section*.py")
     every = [part for module in modules for part in vars(module).values() if type(part) is Section]
     for where, _, section in load_entry_points(_GROUP, "section"):

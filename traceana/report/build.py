@@ -36,10 +36,7 @@ _MADE_BY: Final = ("catalog", "ingesters", "samples", "schema", "stats", "store"
 
 
 def find_data_source(store: str | os.PathLike[str] | None = None, /) -> DataSource:
-    """Find the data source of a report without reading it.
-
-    Raises a StoreError if a store is named, here or in TRACEANA_STORE, and there is none.
-    """
+    """Find the data source of a report without reading it; a named store must be there."""
     path = store_path(store)
     if store is not None or os.environ.get("TRACEANA_STORE"):
         return DataSource(open_store(path).path, is_sample=False)
@@ -371,11 +368,7 @@ _NUMBERS: Final = ("n", "estimate", "ci_low", "ci_high", "note")
 
 
 def results_json(built: Sequence[Built], context: Context, /) -> str:
-    """Return the findings of each section, and the headline numbers of each trace, as JSON.
-
-    ``numbers.<trace>.<name>`` has n, estimate, ci_low, ci_high and note, as ``traceana compare``; a
-    finding is named ``<section>.<position>``.
-    """
+    """Return the findings of each section, and the headline numbers of each trace, as JSON."""
     from traceana.questions.comparison.compare_traces import describe_headlines  # noqa: PLC0415
 
     traces = {

@@ -65,10 +65,7 @@ def build_sections(
     on_done: Callable[[int, Section], None],
     beside: Sequence[Callable[[Context], None]] = (),
 ) -> list[Content]:
-    """Return the content of each section, those of an earlier run or built by processes.
-
-    Other processes also call the functions `beside`, which keep what they make.
-    """
+    """Return the content of each section; other processes also call the functions `beside`."""
     contents: dict[str, Content] = {}
 
     def take(section: Section, content: Content) -> None:

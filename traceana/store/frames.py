@@ -191,11 +191,7 @@ def reduce_unsorted(
     /,
     **aggregates: nw.Expr | pl.Expr,
 ) -> pl.DataFrame:
-    """Do what :func:`reduce_frame` does; groups are in no order.
-
-    Sums of floats are streamed: their last digits depend on the threads, and results are rounded to
-    12 digits where they are written.
-    """
+    """Reduce as :func:`reduce_frame`, groups in no order; sums of floats are streamed."""
     return _reduce(frame, keys, aggregates, ordered=False)
 
 
@@ -241,10 +237,7 @@ def _read_here(rows: Any, error: DataError) -> pl.DataFrame:  # noqa: ANN401  as
 
 
 def sort_stably(rows: pl.DataFrame, columns: Sequence[str], /) -> pl.DataFrame:
-    """Return the rows sorted by columns, nulls last, equal ones in their order.
-
-    By one column at a time: several are encoded as bytes first, which takes longer.
-    """
+    """Sort by columns, nulls last, one at a time: several are encoded first, which takes longer."""
     for column in reversed(columns):
         rows = rows.sort(column, nulls_last=True, maintain_order=True)
     return rows

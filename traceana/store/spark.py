@@ -26,10 +26,7 @@ _OPTIONS: Final = {
 
 
 def open_spark(master: str, /) -> SparkSession:
-    """Return this process's Spark session, started on a master if there is none yet.
-
-    Other options of Spark are set as usual: in spark-defaults.conf and PYSPARK_SUBMIT_ARGS.
-    """
+    """Return this process's Spark session, started on a master if there is none yet."""
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415  an extra that few need
     except ImportError:

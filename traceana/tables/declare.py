@@ -19,11 +19,7 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 
 
 class ResultTable(dy.Schema):
-    """Base of the declarations.
-
-    A subclass declares the columns in their order with the functions below. Columns of `by`
-    come first in a result and are not declared. An optional column is absent from some results.
-    """
+    """Base of the declarations; an optional column is absent from some results."""
 
 
 def _described(

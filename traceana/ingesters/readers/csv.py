@@ -1,8 +1,4 @@
-"""CSV in blocks of whole lines; node events of Slurm, and pods and nodes of a simulator in CSV.
-
-A block is read at once by pyarrow, which refuses it where any line is no row. That is the common
-case. Else it is read again line by line. A cell in quotes may continue on the next lines.
-"""
+"""CSV in blocks of whole lines, read at once by pyarrow, else (if any is no row) line by line."""
 
 from __future__ import annotations
 
@@ -79,11 +75,7 @@ class Block:
         return int(np.count_nonzero(np.frombuffer(self.data, np.uint8) == _NEWLINE))
 
     def at_once(self, only: Sequence[str] | None = None) -> pl.DataFrame | None:
-        """Return all lines as rows of text, with :data:`LINE`; an empty cell is null.
-
-        Of the columns, `only` some may be read. None where any line is not plainly a row:
-        :meth:`read` returns those that are.
-        """
+        """Return lines as rows of text (`only` some columns); None where any is not plainly a row."""
         quoted = self.quoting and b'"' in self.data
         if self._has_odd_ends() or (quoted and not self._is_strict()):  # pyarrow is lenient
             return None

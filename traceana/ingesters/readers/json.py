@@ -1,7 +1,4 @@
-"""JSON: arrays of objects, at the top or anywhere in objects, and lines of one object each.
-
-A member of an object in another is called ``outer.inner``.
-"""
+"""JSON: arrays of objects, at the top or anywhere in objects, and lines of one object each."""
 
 from __future__ import annotations
 
@@ -309,10 +306,7 @@ def _cells(item: Any) -> Parsed:  # noqa: ANN401
 
 
 def flatten(row: dict[str, Any], outer: str = "", /) -> dict[str, str | None]:
-    """Return the members of an object, those of objects in it as ``outer.inner``; lists as JSON.
-
-    So is an object with a very long name, which all of its members would repeat.
-    """
+    """Return an object's members, those of objects in it as ``outer.inner``; lists as JSON."""
     cells: dict[str, str | None] = {}
     for name, value in row.items():
         if isinstance(value, dict) and len(outer) + len(name) < _LONGEST_NAME:

@@ -132,10 +132,7 @@ class _Pages(io.FileIO):
 
 
 def _page_header(stream: IO[bytes]) -> dict[int, int]:
-    """Read the numbers in the header of a page (Thrift's compact protocol).
-
-    2 is how many bytes the page has once unpacked, 3 how many it has in the file.
-    """
+    """Read a page's header (Thrift): 2 is its number of bytes unpacked, 3 that in the file."""
     numbers: dict[int, int] = {}
     field = 0
     while head := stream.read(1)[0]:
