@@ -75,7 +75,7 @@ class Block:
         return int(np.count_nonzero(np.frombuffer(self.data, np.uint8) == _NEWLINE))
 
     def at_once(self, only: Sequence[str] | None = None) -> pl.DataFrame | None:
-        """Return lines as rows of text (`only` some columns); None where any is not plainly a row."""
+        """Return lines as rows of text (`only` some columns); None where one is no plain row."""
         quoted = self.quoting and b'"' in self.data
         if self._has_odd_ends() or (quoted and not self._is_strict()):  # pyarrow is lenient
             return None
