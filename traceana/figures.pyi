@@ -4,7 +4,6 @@ from .drawing.registry import figure as figure
 from .drawing.registry import figures as figures
 from .drawing.registry import get_figure as get_figure
 from .drawing.registry import plot_small_multiples as plot_small_multiples
-from .drawing.style import use_style as use_style
 from .drawing.style import use_width as use_width
 from .questions.batching.figures import plot_batching_clusters as plot_batching_clusters
 from .questions.batching.figures import plot_batching_speedup as plot_batching_speedup

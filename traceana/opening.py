@@ -9,13 +9,15 @@ from os import PathLike
 
 import polars as pl
 
-from traceana.catalog import fetch, get_trace
+from traceana.catalog import fetch
+from traceana.catalog.model import get_trace
 from traceana.errors import DataError
 from traceana.exchange import select_jobs
 from traceana.exchange.selection import Time
 from traceana.ingesters.ingestion import ingest_cached
-from traceana.store import Store, Trace, open_store, store_path
+from traceana.store import Store, Trace, open_store
 from traceana.store.cache import command_of, note_command
+from traceana.store.store import store_path
 
 
 def read(

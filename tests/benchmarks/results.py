@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
-from traceana.figures import use_style
+from traceana.drawing.style import use_style
 
 Medians: TypeAlias = Mapping[str, Sequence[float]]
 """Seconds, processor seconds and peak MiB by contender."""

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from traceana.catalog import get_trace, list_traces
+from traceana.catalog import list_traces
+from traceana.catalog.model import get_trace
 
 if TYPE_CHECKING:
     import pytest

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceana.catalog import get_trace, load_catalog
+from traceana.catalog import load_catalog
+from traceana.catalog.model import get_trace
 from traceana.errors import CatalogError
 from traceana.schema import TABLES
 

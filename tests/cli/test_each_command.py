@@ -21,7 +21,7 @@ import pytest
 import traceana
 from tests.catalog.conftest import PUBLISHED, SHA256_A
 from tests.cli.command import run_command
-from traceana.catalog import get_trace
+from traceana.catalog.model import get_trace
 from traceana.ingesters import ingest
 from traceana.samples import write_sample
 

@@ -26,6 +26,7 @@ from traceana.drawing.labels import (
     use_dates,
     use_log_axis,
 )
+from traceana.drawing.style import use_style
 from traceana.drawing.svg import render_svg
 from traceana.errors import DataError
 from traceana.figures import (
@@ -33,7 +34,6 @@ from traceana.figures import (
     plot_batch_time_ecdf,
     plot_small_multiples,
     plot_worker_times,
-    use_style,
 )
 
 

@@ -21,8 +21,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.text import Text
 
-from traceana.drawing.style import palette, shade, use_paper_colors
-from traceana.figures import figures, plot_concentration, plot_interarrivals, use_style, use_width
+from traceana.drawing.style import palette, shade, use_paper_colors, use_style
+from traceana.figures import figures, plot_concentration, plot_interarrivals, use_width
 
 MAP_ENDS = {"#053061", "#67001f"}
 """Ends of the color bar of straggler maps, whose colors are those of its cells."""

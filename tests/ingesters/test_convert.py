@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from tests.generator.pai import COLUMNS
-from traceana.catalog import get_trace
+from traceana.catalog.model import get_trace
 from traceana.ingesters.build import Converted, convert
 from traceana.ingesters.compiled import Source, compile_mapping
 from traceana.ingesters.mapping import parse_mapping

@@ -17,7 +17,7 @@ import pytest
 
 from tests.benchmarks.rejected import FIRST_ROWS, FORMATS, ingest_faults
 from tests.ingesters.conftest import itp_archive, worker_rows
-from traceana.catalog import get_trace
+from traceana.catalog.model import get_trace
 from traceana.errors import DataError, SourceError
 from traceana.ingesters import IngestError, build, files, ingest, propose, propose_mapping
 from traceana.ingesters.build import KeyFilter

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from tests.ingesters.conftest import Write, itp_archive, worker_times
-from traceana.catalog import get_trace
+from traceana.catalog.model import get_trace
 from traceana.errors import DataError, StoreError
 from traceana.exchange import select_jobs
 from traceana.ingesters import add_table, ingest
 from traceana.ingesters.plan import checked_facts
-from traceana.store import Capacity, Store, open_store
-from traceana.store.manifest import Manifest
+from traceana.store import Store, open_store
+from traceana.store.manifest import Capacity, Manifest
 
 JOBS = "j1,i1,u1,Terminated,100.0,200.0\nj2,i2,,Failed,50.0,\n"
 PODS = (

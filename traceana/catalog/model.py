@@ -99,14 +99,7 @@ def load_catalog() -> dict[str, CatalogEntry]:
 
 
 def get_trace(trace: str, /) -> CatalogEntry:
-    """Return the catalog entry of a trace.
-
-    Examples
-    --------
-    >>> from traceana.catalog import get_trace
-    >>> get_trace("zeus-2023").tables
-    ('training_runs', 'power_profiles', 'recurring_jobs')
-    """
+    """Return the catalog entry of a trace."""
     catalog = load_catalog()
     if trace in catalog:
         return catalog[trace]

@@ -23,7 +23,8 @@ from traceana.simulate.schedule.simulate import (
     read_schedule_jobs,
     simulate_schedule,
 )
-from traceana.store import Capacity, Store, Trace
+from traceana.store import Store, Trace
+from traceana.store.manifest import Capacity
 
 _TRACE: Final = "elasticflow-2023"
 _SLOT_S: Final = 240.0

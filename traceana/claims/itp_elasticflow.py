@@ -13,7 +13,8 @@ from traceana.questions.scheduling.what_if import deadlines_met, rates_of_all
 from traceana.questions.workload.summary import workload_summary
 from traceana.simulate.schedule.capacity import find_capacity
 from traceana.simulate.schedule.simulate import read_schedule_jobs, simulate_schedule
-from traceana.store import Capacity, Store, Trace
+from traceana.store import Store, Trace
+from traceana.store.manifest import Capacity
 
 _ITP: Final = ("microsoft-itp-2021", "jobs")
 _JOBS: Final = ("elasticflow-2023", "jobs")

@@ -120,8 +120,8 @@ def _with_files(
 ) -> Iterator[tuple[Path | None, list[str]]]:
     """Yield a store with the traces and those of the files among the names, and all ids."""
     from traceana.ingesters import ingest
-    from traceana.store import store_path
     from traceana.store.manifest import MANIFEST
+    from traceana.store.store import store_path
 
     given = store_path(store)
     files = [

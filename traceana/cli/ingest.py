@@ -43,7 +43,7 @@ def ingest(
         os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from traceana.ingesters import IngestError
     from traceana.ingesters import ingest as ingest_files
-    from traceana.store import store_path
+    from traceana.store.store import store_path
 
     console = terminal(stderr=True)
     failure = None

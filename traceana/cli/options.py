@@ -164,7 +164,8 @@ def _change(
 def _add_traces(source: Store, target: Path, names: list[str]) -> None:
     """Link traces of the default store, and public ones that are downloaded, beside those here."""
     from traceana.opening import load
-    from traceana.store import Store, store_path
+    from traceana.store import Store
+    from traceana.store.store import store_path
 
     default = Store(store_path(None))
     stored = default.traces()
@@ -177,8 +178,8 @@ def _add_traces(source: Store, target: Path, names: list[str]) -> None:
 
 def _state_gpus(trace: str, *, store: Path, out: Path, gpus: int) -> None:
     """Link the files of a trace, and state the GPUs of its cluster in a manifest of its own."""
-    from traceana.store import Capacity, Store
-    from traceana.store.manifest import MANIFEST, manifest_json
+    from traceana.store import Store
+    from traceana.store.manifest import MANIFEST, Capacity, manifest_json
 
     folder = out / trace
     folder.mkdir(parents=True)

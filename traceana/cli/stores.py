@@ -22,7 +22,8 @@ _LICENSE = 18  # characters
 
 def traces(store: Path | None = None, json: bool = False) -> None:
     """List the public traces: tables, rows, size, license."""
-    from traceana.store import Store, store_path
+    from traceana.store import Store
+    from traceana.store.store import store_path
 
     with readable_traces(Store(store_path(store))) as opened:
         _list_traces(opened, json=json)
@@ -31,7 +32,8 @@ def traces(store: Path | None = None, json: bool = False) -> None:
 def _list_traces(store: Store, *, json: bool) -> None:
     from rich.filesize import decimal
 
-    from traceana.catalog import get_trace, list_traces
+    from traceana.catalog import list_traces
+    from traceana.catalog.model import get_trace
 
     listed, there = list_traces(), store.traces()
     stored = {
@@ -62,7 +64,8 @@ def _list_traces(store: Store, *, json: bool) -> None:
 
 def tables(*, store: Path | None = None, json: bool = False) -> None:
     """List the tables of every trace, and in the store their rows and columns with values."""
-    from traceana.store import Store, open_store, store_path
+    from traceana.store import Store, open_store
+    from traceana.store.store import store_path
 
     with readable_traces(Store(store_path()) if store is None else open_store(store)) as opened:
         _list_tables(opened, json=json)

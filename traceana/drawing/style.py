@@ -43,14 +43,6 @@ def use_style(*, alone: bool = False) -> Iterator[None]:
     Parameters the user has set, in a matplotlibrc or with a style such as dark_background, stay
     as they are, unless `alone`, as on the report's page. One thread draws at a time: others wait
     until the context ends, so start no threads that draw within it.
-
-    Examples
-    --------
-    >>> import matplotlib, traceana
-    >>> with traceana.figures.use_style(alone=True):
-    ...     print(matplotlib.rcParams["axes.spines.top"])
-    ...
-    False
     """
     with _DRAWING:
         house: Any = _complete() if alone else _house()

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
-from traceana.catalog import get_trace, load_catalog
-from traceana.catalog.model import Content
+from traceana.catalog import load_catalog
+from traceana.catalog.model import Content, get_trace
 from traceana.errors import SourceError, TraceanaError
 from traceana.ingesters.compiled import Source, compile_mapping, open_source
 from traceana.ingesters.expressions import MissingColumnError

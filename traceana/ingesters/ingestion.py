@@ -20,7 +20,7 @@ import polars as pl
 from platformdirs import user_cache_path
 from polars.exceptions import PanicException
 
-from traceana.catalog import get_trace
+from traceana.catalog.model import get_trace
 from traceana.errors import DataError, SourceError, StoreError, TraceanaError
 from traceana.ingesters.build import Progress
 from traceana.ingesters.compiled import Source

@@ -18,8 +18,7 @@ from typing import Any, Final
 import filelock
 import polars as pl
 
-from traceana.catalog import get_trace
-from traceana.catalog.model import CatalogEntry
+from traceana.catalog.model import CatalogEntry, get_trace
 from traceana.errors import DataError, SourceError, StoreError, did_you_mean
 from traceana.ingesters import build
 from traceana.ingesters.compiled import CompiledMapping, Source, compile_mapping

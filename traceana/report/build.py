@@ -25,9 +25,10 @@ from traceana.page.section import Context, DataSource, Section, read_date, secti
 from traceana.report.page import Built, number_blocks, render_markdown, render_page, result_texts
 from traceana.report.papers_page import draw_direct, papers_of, papers_page
 from traceana.report.run import build_sections
-from traceana.store import Store, Trace, open_store, store_path
+from traceana.store import Store, Trace, open_store
 from traceana.store.cache import code_digest, command_of
 from traceana.store.spark import open_spark
+from traceana.store.store import store_path
 from traceana.store.writer import write_whole
 from traceana.tables.formatting import rounded, without_controls
 

@@ -208,8 +208,9 @@ def draw_content(content: Content, context: Context, /) -> Content:
 def _picture(drawing: Drawing, context: Context) -> Picture:
     # matplotlib is slow to load, and a report that was kept draws nothing
     from traceana import figures  # noqa: PLC0415
+    from traceana.drawing.style import use_style  # noqa: PLC0415
 
-    with figures.use_style(alone=True):
+    with use_style(alone=True):
         files, caption, described = draw(drawing, context, ("svg",))
     kind = drawing.members[0].figure
     return Picture(

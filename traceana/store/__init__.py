@@ -1,11 +1,10 @@
 """The Parquet store: tables of traces, each with its ledger of rows read, kept and rejected."""
 
 from traceana.store.ledger import Ledger, TableEntry
-from traceana.store.manifest import Capacity, Manifest
-from traceana.store.store import Store, Trace, distinct_traces, open_store, store_path
+from traceana.store.manifest import Manifest
+from traceana.store.store import Store, Trace, distinct_traces, open_store
 
 __all__ = [
-    "Capacity",
     "Ledger",
     "Manifest",
     "Store",
@@ -13,5 +12,4 @@ __all__ = [
     "Trace",
     "distinct_traces",
     "open_store",
-    "store_path",
 ]

@@ -25,14 +25,7 @@ SELECTED: Final = "A selection of the jobs of"
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """Machines of one group of a trace, such as a cluster.
-
-    Examples
-    --------
-    >>> from traceana.store import Capacity
-    >>> Capacity(nodes=16, gpus_per_node=8, gpu_type="V100").gpus
-    128
-    """
+    """Machines of one group of a trace, such as a cluster."""
 
     nodes: int
     """Number of machines."""

@@ -40,14 +40,7 @@ Parsed = TypeVar("Parsed")
 
 
 def store_path(path: str | PathLike[str] | None = None, /) -> Path:
-    """Return where the store is: the path given, else TRACEANA_STORE, else ``./data``.
-
-    Examples
-    --------
-    >>> from traceana.store import store_path
-    >>> store_path("data/2026").name
-    '2026'
-    """
+    """Return where the store is: the path given, else TRACEANA_STORE, else ``./data``."""
     return Path(path or os.environ.get("TRACEANA_STORE") or DEFAULT_STORE)
 
 

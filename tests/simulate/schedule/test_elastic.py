@@ -13,7 +13,7 @@ from traceana import simulate_schedule
 from traceana.errors import DataError
 from traceana.simulate.schedule import elastic
 from traceana.simulate.schedule.elastic import BuddyNodes, scaling_overhead_s
-from traceana.store import Capacity
+from traceana.store.manifest import Capacity
 
 LOG = Path(__file__).parent / "elasticflow_figure_10.csv"
 """The publisher's trace of figure 10, with ends from the logs of their simulator."""
