@@ -323,7 +323,10 @@ def use_log_axis(
     write = write or (duration if durations else _unpowered)
     axis.set_major_formatter(ticker.FuncFormatter(lambda at, _: write(at)))
     if durations:
-        _mark_durations(axis, duration_ticks(low / 1.2, high * 1.2, most), has_zero=has_zero)
+        ticks = duration_ticks(low / 1.2, high * 1.2, most)
+        if len(ticks) > 1:
+            axis.set_major_locator(DurationLocator([0.0, *ticks] if has_zero else ticks))
+            axis.set_minor_locator(ticker.NullLocator())
 
 
 def _subs(low: float, high: float) -> tuple[float, ...]:
@@ -348,12 +351,6 @@ class DurationLocator(ticker.FixedLocator):
     def between(self, low: float, high: float, /) -> ticker.FixedLocator:
         """Return the ticks of an axis with these ends."""
         return ticker.FixedLocator(duration_ticks(max(low, _LEAST_S), high, len(self.locs) + 1))
-
-
-def _mark_durations(axis: Axis, ticks: Sequence[float], *, has_zero: bool) -> None:
-    if len(ticks) > 1:
-        axis.set_major_locator(DurationLocator([0.0, *ticks] if has_zero else ticks))
-        axis.set_minor_locator(ticker.NullLocator())
 
 
 def _unpowered(value: float) -> str:

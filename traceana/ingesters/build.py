@@ -465,13 +465,6 @@ class KeyFilter:
             self._seen.append((first, second))
 
 
-def stored_kept(path: Path, table: str) -> dict[str, pl.DataType]:
-    """Return the columns that a stored table carries along, with their types."""
-    declared = get_table(table).column_names()
-    schema = pl.scan_parquet(path, glob=False).collect_schema()
-    return {name: dtype for name, dtype in schema.items() if name not in declared}
-
-
 def merge_newest(
     parts: Sequence[Path], writer: TableWriter, table: str, keep: Mapping[str, pl.DataType]
 ) -> int:

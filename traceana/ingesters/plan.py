@@ -310,7 +310,10 @@ def _kept_columns(
             numeric = all(dtype is not None and dtype.is_numeric() for dtype in types)
         if having:
             kept[name] = pl.Float64() if numeric else pl.String()
-    before = build.stored_kept(stored / f"{table}.parquet", table) if stored else {}
+    before: dict[str, pl.DataType] = {}
+    if stored:
+        schema = pl.scan_parquet(stored / f"{table}.parquet", glob=False).collect_schema()
+        before = {name: dtype for name, dtype in schema.items() if name not in columns_of_table}
     clash = {name for name in before.keys() & kept if before[name] != kept[name]}
     return {**before, **kept, **dict.fromkeys(clash, pl.String())}
 

@@ -120,10 +120,6 @@ def _of_recurring_job(trace: Trace, choice: Choice) -> list[Drawing]:
     return [drawing for name in names for drawing in draw_one_job(trace, gpu, name)]
 
 
-def _of_paper(trace: Trace, choice: Choice) -> list[Drawing]:
-    return draw_figure(trace, choice.feature)
-
-
 def _find(wanted: str, names: Iterable[str], what: str) -> str:
     name_of_slug = {_slug(name): name for name in names}
     if _slug(wanted) not in name_of_slug:
@@ -152,7 +148,7 @@ _CHOSEN: Final = {
     "deadlines-met policy-lines": Direct(
         ("feature",),
         {"training_plans": ("iterations",)},
-        _of_paper,
+        lambda trace, choice: draw_figure(trace, choice.feature),
         on_demand=("figure-8b", "figure-9", "figure-11a", "figure-11b"),
     ),
 }

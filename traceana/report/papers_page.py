@@ -78,7 +78,7 @@ def _pictures(
         for picture in pictures
         if picture.figure == published_figure.figure
         and choice.matches(picture.key)
-        and _is_of(picture.key, traces)
+        and any(trace in picture.key for trace in traces)  # a picture of several names none
     ]
     if same or _is_on_demand(published_figure):
         return same
@@ -102,8 +102,3 @@ def _is_on_demand(published_figure: PublishedFigure, /) -> bool:
     direct = DIRECT.get(published_figure.figure)
     chosen = Choice(**options_of(published_figure))
     return direct is not None and chosen.feature in direct.on_demand
-
-
-def _is_of(key: str, traces: Sequence[str]) -> bool:
-    """Return whether a picture is of one of the traces; one of several names none."""
-    return any(trace in key for trace in traces)

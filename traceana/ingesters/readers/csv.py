@@ -77,7 +77,9 @@ class Block:
     def at_once(self, only: Sequence[str] | None = None) -> pl.DataFrame | None:
         """Return lines as rows of text (`only` some columns); None where one is no plain row."""
         quoted = self.quoting and b'"' in self.data
-        if self._has_odd_ends() or (quoted and not self._is_strict()):  # pyarrow is lenient
+        # pyarrow is lenient, and finds other lines at CR or after a byte order mark
+        odd = self.data.startswith(codecs.BOM_UTF8) or b"\r" in self.data
+        if odd or (quoted and not self._is_strict()):
             return None
         places = {name: str(place) for place, name in enumerate(self.columns)}  # any may be a name
         names = [*places.values()]
@@ -112,10 +114,6 @@ class Block:
                 return None  # pyarrow leaves blank lines out
             place += before.shift(1, fill_value=0)
         return rows.with_columns(place.cast(pl.Int64).alias(LINE))
-
-    def _has_odd_ends(self) -> bool:
-        """Whether pyarrow finds other lines: at CR, or after a byte order mark."""
-        return self.data.startswith(codecs.BOM_UTF8) or b"\r" in self.data
 
     def _is_strict(self) -> bool:
         """Whether each cell is quoted as a whole, or does not begin with a quote."""
