@@ -66,7 +66,7 @@ def test_gpu_hours_are_those_of_the_instances(session: Store) -> None:
     found = describe_workload(session.trace(TRACE))
     expected = (2 * 500 + 0.5 * 500) / 3600
     assert found.summary["gpu_hours"].item() == pytest.approx(expected)
-    check, _ = capacity(session.trace(TRACE))
+    check = capacity(session.trace(TRACE))
     assert check.filter(end_imputation="drop")["gpu_hours"].item() == pytest.approx(expected)
     assert found.demand is not None
     assert found.demand["gpus_mean"].sum() == pytest.approx(expected)  # b from its submission

@@ -64,20 +64,6 @@ def test_the_finding_says_that_running_to_the_end_cannot_be(page: Element) -> No
     assert "Imputations that exceed the capacity: trace_end." in told
 
 
-def test_means_by_outcome_and_type_are_pandas(page: Element, runtimes: pd.DataFrame) -> None:
-    rows = read_table(section(page, "task-runtimes"), "Mean runtime and number of tasks")
-    success = np.where(runtimes["status"] == "completed", "success", "failure")
-    groups = runtimes.groupby([success, runtimes["gpu_type"].fillna("not stated")])["runtime_s"]
-    expected = groups.agg(["mean", "count"])
-    assert len(rows) == len(expected)
-    for row in rows:
-        mean, n = expected.loc[(row["Outcome"], row["GPU type"])]
-        if n:
-            first, _, second = row["drop"].partition(" (")
-            assert number(first) == pytest.approx(mean, rel=6e-3)
-            assert number(second.rstrip(")")) == n
-
-
 def test_lost_ends_are_counted_by_status(store: Store, page: Element) -> None:
     rows = read_table(section(page, "task-runtimes"), "Missing starts and ends of instances")
     tasks, instances = (frame(store, PAI, table) for table in ("tasks", "instances"))

@@ -63,31 +63,6 @@ class JobSample:
         drawn: IntoFrameT = rows.filter(_ending(self.letters).is_in(list(self.endings))).to_native()
         return drawn
 
-    def relative_errors(self, tasks: pl.DataFrame, /) -> dict[str, float | None]:
-        """Estimate the relative standard errors of totals over all tasks.
-
-        A total is estimated by the ratio estimator for cluster samples: the total of the sample
-        times all tasks over those drawn. With G endings drawn without replacement, a fraction f of
-        all, totals t_g and numbers of tasks n_g, the relative error is sqrt((1 - f) G / (G - 1) sum
-        of (t_g - n_g t / n)^2) / t (Cochran, Sampling Techniques, 1977, section 6.4). None if G is
-        1 or the total is 0. `tasks` are those of the sample: job_id, and the columns to sum,
-        null as 0.
-        """
-        ending = pl.col("job_id").cast(pl.String).str.tail(self.letters)
-        sums = {name: pl.col(name).sum() for name in tasks.columns if name != "job_id"}
-        parts = reduce_frame(tasks.with_columns(ending), ("job_id",), **sums, **{".n": pl.len()})
-        n = parts[".n"].cast(pl.Float64).to_numpy()
-        left = (1 - len(self.endings) / self.n_endings) * len(n) / max(len(n) - 1, 1)
-        errors: dict[str, float | None] = {}
-        for total in parts.drop("job_id", ".n"):
-            t = total.cast(pl.Float64).to_numpy()
-            off = t - n * (t.sum() / n.sum())
-            has_spread = len(t) > 1 and t.sum() > 0
-            errors[total.name] = (
-                float(np.sqrt(left * (off**2).sum()) / t.sum()) if has_spread else None
-            )
-        return errors
-
 
 def draw_jobs(tasks: IntoFrame, /, *, max_tasks: int, noun: str = "tasks") -> JobSample:
     """Draw endings of job_id at random until their jobs would exceed `max_tasks` tasks."""

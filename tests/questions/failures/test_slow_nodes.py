@@ -10,8 +10,8 @@ import pytest
 
 from traceana import add_table, open_store
 from traceana.page.finding import Finding
+from traceana.questions.failures.nodes import slow_nodes
 from traceana.questions.failures.section import build_nodes
-from traceana.questions.failures.slow_nodes import SlowNode, slow_nodes
 
 DAY = 86_400
 
@@ -54,29 +54,16 @@ def test_a_slow_node_is_found_with_its_ratio(n_nodes: int) -> None:
     own = jobs.filter(pl.col("node").str.starts_with("n07"))
     hours = own.select(pl.col("runtime_s").sum()).item() * 2 / 3600
     assert node.lost_gpu_hours == pytest.approx(hours * (1 - 1 / node.ratio), rel=0.02)
-    assert (node.of_name, node.of_time) == (None, None)
 
 
-def test_a_node_that_is_slow_for_one_name_or_since_a_time_is_stated_so(tmp_path: Path) -> None:
-    def found(jobs: pl.DataFrame) -> tuple[SlowNode, str]:
-        [node] = slow_nodes(jobs, "node")
-        named = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != "node")
-        mapping = f'[trace]\nkeep = ["node"]\n[jobs]\n{named}\n'
-        add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
-        [_, text] = build_nodes([open_store(tmp_path).trace("mine")]).findings
-        assert isinstance(text, Finding)
-        assert text.alert.startswith("mine: node n07: completed jobs ran ")
-        return node, str(text)
-
-    node, text = found(jobs_of(10, slow=3, only="prep"))
-    assert node.of_name is not None
-    assert node.of_name[0] == "prep"
-    assert node.of_name[1:] == pytest.approx((3, 1), rel=0.2)
-    assert f"Those named prep ran {node.of_name[1]:.2f} times as long, others " in text
-    node, text = found(jobs_of(11, slow=3, since=21 * DAY))
-    assert node.of_time is not None
-    assert node.of_time == pytest.approx((1, 3), rel=0.2)
-    assert "The first half of them ran " in text
+def test_a_slow_node_is_an_alert(tmp_path: Path) -> None:
+    jobs = jobs_of(10, slow=3, only="prep")
+    named = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != "node")
+    mapping = f'[trace]\nkeep = ["node"]\n[jobs]\n{named}\n'
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
+    [_, text] = build_nodes([open_store(tmp_path).trace("mine")]).findings
+    assert isinstance(text, Finding)
+    assert text.alert.startswith("mine: node n07: completed jobs ran ")
 
 
 @pytest.mark.parametrize("seed", range(4, 10))

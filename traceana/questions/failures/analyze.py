@@ -32,10 +32,15 @@ from traceana.questions.failures.curves import incidence_and_survival, kaplan_me
 from traceana.questions.failures.events import CELLS, Columns, count_events
 from traceana.questions.failures.hazards import outcome_by_horizon
 from traceana.questions.failures.model import failure_model
-from traceana.questions.failures.nodes import SIGNIFICANT, STRATA, node_failures
+from traceana.questions.failures.nodes import (
+    SIGNIFICANT,
+    STRATA,
+    SlowNode,
+    node_failures,
+    slow_nodes,
+)
 from traceana.questions.failures.rates import failure_rates
 from traceana.questions.failures.runtimes import compare_runtimes
-from traceana.questions.failures.slow_nodes import SlowNode, slow_nodes
 from traceana.questions.failures.tables import FailureModel, GroupTests, RuntimeComparison
 from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,

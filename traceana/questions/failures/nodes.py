@@ -1,19 +1,20 @@
-"""Nodes that fail more often than comparable jobs on other nodes."""
+"""Nodes on which jobs fail more often, or run longer, than comparable jobs on other nodes."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
-from scipy.special import gammainc, gammaincinv
+from scipy.special import gammainc, gammaincinv, stdtr, stdtrit
 
 from traceana.cohorts.cohort import with_adjusted
 from traceana.cohorts.ends import END_CLASS, open_outcomes, with_end_class, without_numbers
 from traceana.questions.failures.tables import NodeFailures
 from traceana.stats.arguments import check_confidence
 from traceana.stats.arrays import Floats
+from traceana.stats.time_blocks import DAY_S
 from traceana.store.frames import Names, as_names, collect, column_names, refuse_clash
 from traceana.tables.declare import declared, returns
 
@@ -218,3 +219,108 @@ def _test(table: pl.DataFrame, confidence: float) -> dict[str, Floats]:
             "ci_low": low * scale / expected * present,
             "ci_high": high * scale / expected * present,
         }
+
+
+_PRIOR: Final = 5
+"""Jobs by which the variance of a stratum is shrunk to that of all."""
+_FEWEST_CELLS: Final = 3
+_LONGER: Final = 1.1
+_UNITS: Final = ("stratum", "day")
+
+
+class SlowNode(NamedTuple):
+    """A node and the ratio of the runtimes on it to those of comparable jobs on other nodes."""
+
+    node: str
+    n: int
+    ratio: float
+    ci_low: float
+    ci_high: float
+    pvalue_adjusted: float
+    lost_gpu_hours: float
+
+
+def slow_nodes(jobs: pl.DataFrame, node: str, /) -> list[SlowNode]:
+    """Find nodes on which completed jobs run longer, the smallest p first.
+
+    Jobs are comparable within the strata of :func:`node_failures` and GPUs. The ratio is that of
+    geometric means, strata weighted by their precision. Its variance is that between strata or
+    between days, the larger, with t of the effective number of cells (Kish). The node with the
+    smallest p below 0.01 (Bonferroni) and a ratio of 1.1 or more is taken out with its jobs, since
+    jobs on several nodes are slow on all of them, and the rest is compared again.
+    """
+    if not {"start_s", "runtime_s"} <= {*jobs.columns}:
+        return []
+    rows, found = _rows(jobs, node), list[SlowNode]()
+    while True:
+        rows = _scored(rows)
+        tested = _estimates(rows)
+        worst = tested.filter(pl.col("pvalue") * tested.height < SIGNIFICANT).head(1)
+        if worst.is_empty() or worst["effect"].item() < np.log(_LONGER):
+            return found
+        row = worst.row(0, named=True)
+        part = rows.filter(node=row["node"])
+        effect, half = row["effect"], float(stdtrit(row["cells"] - 1, 0.975)) * row["error"]
+        ratio, low, high = np.exp([effect, effect - half, effect + half]).tolist()
+        p = row["pvalue"] * tested.height
+        lost = float((part["gpu_h"] * (1 - 1 / ratio)).sum())
+        found.append(SlowNode(row["node"], part.height, ratio, low, high, p, lost))
+        rows = rows.filter(~pl.col("job").is_in(part["job"].implode()))
+
+
+def _rows(jobs: pl.DataFrame, node: str) -> pl.DataFrame:
+    by = [name for name in (*STRATA, "gpus") if name in jobs.columns]
+    hosts = pl.col(node).cast(pl.String).str.split(",")
+    gpus = pl.col("gpus") if "gpus" in jobs.columns else pl.lit(None, pl.Float64)
+    if "job_name" in by:
+        jobs = jobs.with_columns(without_numbers(pl.col("job_name").cast(pl.String))[0])
+    ran = pl.col("runtime_s") > 0
+    done = jobs.filter(pl.col("status").cast(pl.String) == "completed", ran, hosts.is_not_null())
+    rows = done.with_row_index("job").select(
+        "job",
+        "start_s",
+        node=hosts,
+        stratum=pl.struct(*by, hosts.list.len().alias("n_nodes")).rank("dense"),
+        log_s=pl.col("runtime_s").log(),
+        gpu_h=(gpus * pl.col("runtime_s") / 3600).fill_null(0),
+        day=pl.col("start_s") // DAY_S,
+    )
+    return rows.sort("start_s", "job").explode("node")
+
+
+def _scored(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add the excess of each job, and that of a ratio of e, by the precision of its stratum."""
+    n, excess = pl.len().over("stratum"), pl.col("log_s") - pl.col("log_s").mean().over("stratum")
+    rows = rows.with_columns(excess=excess, n=n, on=pl.len().over("stratum", "node"))
+    freedom = float((1 - 1 / rows["n"]).sum() or 0)
+    whole = float((rows["excess"] ** 2).sum()) / freedom if freedom else 0.0
+    squares = (pl.col("excess") ** 2).sum().over("stratum") + _PRIOR * whole
+    precision = (pl.col("n") - 1 + _PRIOR) / squares
+    rows = rows.filter(pl.col("on") < pl.col("n"), squares > 0).with_columns(weight=precision)
+    unit = (1 - pl.col("on") / pl.col("n")) * precision
+    return rows.with_columns(score=pl.col("excess") * precision, unit=unit)
+
+
+def _estimates(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return [node, effect, error, cells, pvalue]: the log of the ratio and its standard error."""
+    total, weight = pl.col("score").sum(), pl.col("weight").sum()
+    nodes = rows.group_by("node").agg(total=total, whole=weight, unit=pl.col("unit").sum())
+    for name in _UNITS:
+        cells = rows.group_by("node", name).agg(total, weight).join(nodes, on="node")
+        rest = pl.col("score") - pl.col("weight") * pl.col("total") / pl.col("whole")
+        variance = (rest**2).sum() * pl.len() / (pl.len() - 1).clip(1)
+        effective = weight**2 / (pl.col("weight") ** 2).sum()
+        of_unit = {f"variance_{name}": variance, f"cells_{name}": effective}
+        nodes = nodes.join(cells.group_by("node").agg(**of_unit), on="node")
+    variance, least = (
+        reduced(f"{what}_{name}" for name in _UNITS)
+        for what, reduced in (("variance", pl.max_horizontal), ("cells", pl.min_horizontal))
+    )
+    nodes = nodes.select(
+        "node",
+        effect=pl.col("total") / pl.col("unit"),
+        error=variance.sqrt() / pl.col("unit"),
+        cells=least,
+    ).filter(pl.col("cells") >= _FEWEST_CELLS, pl.col("error") > 0)
+    p = stdtr((nodes["cells"] - 1).to_numpy(), (-nodes["effect"] / nodes["error"]).to_numpy())
+    return nodes.with_columns(pvalue=pl.Series(p)).sort("pvalue", "node")

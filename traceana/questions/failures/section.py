@@ -42,7 +42,7 @@ from traceana.questions.failures.analyze import (
     compare_nodes,
     variance_between_units,
 )
-from traceana.questions.failures.nodes import SIGNIFICANT
+from traceana.questions.failures.nodes import SIGNIFICANT, SlowNode
 from traceana.questions.failures.rates import MOST_VALUES, failure_by_request
 from traceana.questions.failures.runtimes import runtime_by
 from traceana.questions.failures.section_model import (
@@ -51,7 +51,6 @@ from traceana.questions.failures.section_model import (
     state_overall,
     tests_table,
 )
-from traceana.questions.failures.slow_nodes import SlowNode
 from traceana.questions.failures.tables import (
     FailureByRequest,
     FailureRates,
@@ -366,8 +365,6 @@ SECTION = Section(
 _MOST_NODES: Final = 20
 _NAMED: Final = 3
 _FEWEST_ALIKE: Final = 3
-_POSSIBLE: Final = 0.05
-"""Adjusted p below which a node is stated, without an alert."""
 
 
 def build_nodes(traces: Sequence[Trace]) -> Content:
@@ -415,19 +412,6 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
         return Finding(text, certainty="cannot tell", heading=text.removesuffix("."))
     if more.is_empty():
         text = f"none of {plural(tested, 'node')} fails more often than comparable jobs."
-        for row in nodes.filter(pl.col("pvalue_adjusted") < _POSSIBLE).head(1).rows(named=True):
-            text = f"node {row['node']} possibly fails more often than comparable jobs"
-            excess = row["failures"] - row["expected"]
-            return Finding(
-                f"{text}: {row['failures']:,} failures, {three_digits(row['expected'])} expected "
-                f"(adjusted {p_equals(row['pvalue_adjusted'])}).",
-                effect=row["ratio"],
-                n=row["n"],
-                cost_jobs=excess,
-                certainty="estimated",
-                heading=text,
-                is_null=True,
-            )
         heading = "no node fails more often than comparable jobs elsewhere"
         return Finding(text, n=tested, certainty="cannot tell", heading=heading)
     parts = [
@@ -468,13 +452,6 @@ def _slower(node: SlowNode) -> Finding:
     text = f"{heading} as comparable jobs on other nodes (95 % CI "
     text += f"{three_digits_range(node.ci_low, node.ci_high)}; n = {node.n:,}; adjusted "
     text += f"{p_equals(node.pvalue_adjusted)})."
-    if node.of_name is not None:
-        name, own, other = node.of_name
-        text += f" Those named {name} ran {three_digits(own)} times as long, others "
-        text += f"{three_digits(other)} times."
-    if node.of_time is not None:
-        first, second = map(three_digits, node.of_time)
-        text += f" The first half of them ran {first} times as long, the second {second} times."
     alert = f"node {node.node}: completed jobs ran {three_digits(node.ratio)} times as long as "
     alert += "comparable jobs elsewhere"
     return Finding(

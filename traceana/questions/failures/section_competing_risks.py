@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from traceana.cohorts.cohort import BLOCK, COHORT_NEEDS, MOST_UNTIMED, SEEN, Cohort, form_cohort
+from traceana.cohorts.cohort import BLOCK, COHORT_NEEDS, SEEN, Cohort, form_cohort
 from traceana.cohorts.observation import window_of
 from traceana.errors import DataError
 from traceana.page.blocks import (
@@ -220,7 +220,6 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
     if low * high > 0:
         finding, explained = finding + same, explained or by_users
     finding += f". {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."
-    finding += _untimed(cohort)
     is_null = bool(by_users) or low < 0 < high
     return (Finding(finding, heading=compared + explained, is_null=is_null),)
 
@@ -228,16 +227,6 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
 def _without_nodes(cohort: Cohort) -> str:
     bad = len(cohort.trace.once(bad_nodes))
     return f"without the jobs on {plural(bad, 'node')} with excess failures, " if bad else ""
-
-
-def _untimed(cohort: Cohort) -> str:
-    ended = cohort.rows.filter(pl.col("status").cast(pl.String) == "failed")["duration_s"]
-    if ended.null_count() <= MOST_UNTIMED * ended.len():
-        return ""
-    return (
-        f" Both are too low: {ended.null_count():,} of the {ended.len():,} failed {cohort.noun} "
-        "have no runtime and are excluded."
-    )
 
 
 def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tuple[str, str]:
@@ -447,30 +436,20 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     shares = dict(result.select("kind", "fraction_of_all").iter_rows())
     said = {
         "useful": f"to completed {cohort.noun}",
-        "repeated": f"to unsuccessful ones after which the user started {cohort.noun} of the same "
-        "name",
+        "repeated": f"to unsuccessful {cohort.noun} that the user started again",
         "lost": f"to {'other ' if shares['repeated'] else ''}unsuccessful {cohort.noun}",
-        "unfinished": "to those without an end state",
+        "unfinished": f"to {cohort.noun} without an end state",
     }
-    parts = {kind: f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]}
-    first = next(iter(parts))
-    parts[first] = parts[first].replace(" to ", " went to ", 1).replace(" ones", f" {cohort.noun}")
-    of = f"of {hours_text(total)} GPU-hours"
-    open_ended, useful = shares["unfinished"] or 0.0, shares["useful"] or 0.0
-    if open_ended < _MOSTLY:
-        done = share(useful) if useful else "none"
-        finding = Finding(
-            f"{of} {listed(list(parts.values()))}.",
-            effect=useful,
-            heading=f"{done} of the GPU-hours went to completed {cohort.noun}",
-            is_description=True,
-        )
-        return finding, block
-    rest = [text for kind, text in parts.items() if kind != "unfinished"]
-    text = f"{of}, {share(open_ended)} are of {cohort.noun} without an end state."
-    text += f" {listed(rest)}." if rest else ""
-    heading = f"{share(open_ended)} of the GPU-hours are of {cohort.noun} without an end state"
-    return Finding(text, effect=open_ended, heading=heading), block
+    parts = [f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]]
+    kind = "unfinished" if (shares["unfinished"] or 0.0) >= _MOSTLY else "useful"
+    part = shares[kind] or 0.0
+    finding = Finding(
+        f"of {hours_text(total)} GPU-hours {listed(parts).replace(' to ', ' went to ', 1)}.",
+        effect=part,
+        heading=f"{share(part) if part else 'none'} of the GPU-hours went {said[kind]}",
+        is_description=kind == "useful",
+    )
+    return finding, block
 
 
 HAZARDS = Section(

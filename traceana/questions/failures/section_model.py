@@ -21,7 +21,7 @@ from traceana.questions.failures.analyze import (
     rates_at_equal,
 )
 from traceana.questions.failures.hazards import overall_failure
-from traceana.questions.failures.model import COLLINEAR, REVERSED
+from traceana.questions.failures.model import REVERSED
 from traceana.questions.failures.tables import (
     FailureModel,
     GroupTests,
@@ -394,13 +394,6 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     unclear = of_one.str.strip_suffix(" doubled").to_list()
     joint = model.joint.filter(pl.col("pvalue") < _ALPHA)
     together = " ".join(_together(row, unclear) for row in joint.to_dicts())
-    note = pl.col("note").str
-    other = _listed(
-        inconclusive=tested.filter(~significant, pl.col("vif") < COLLINEAR),
-        few=tested.filter(significant, ~enough),
-        left_out=terms.filter(note.starts_with("determined by")),
-        apart=terms.filter(note.starts_with("not comparable")),
-    )
     fitted = (
         f"the model is fitted to {fit['n']:,} {'watched' if cohort.horizon_s else 'ended'} "
         f"{cohort.noun} ({fit['failures']:,} failed; {fit['n_excluded']:,} excluded), "
@@ -408,12 +401,15 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     )
     if bad := cohort.trace.once(bad_nodes):
         fitted += f"; without the jobs on {plural(len(bad), 'node')} with excess failures"
+    left_out = terms.filter(pl.col("note").str.starts_with("determined by"))["feature"].unique()
+    if left_out.len():
+        fitted += f"; without {listed(map(in_sentence, left_out.sort()))}, which others determine"
     fitted += "" if fit["auc"] is None else f"; AUC on held-out {cohort.noun} {ratio(fit['auc'])}"
     of_model = f"model of failure ({cohort.counted}): {text}"
     blocks = joint["features"]
     only_together = clear.is_empty() and len(blocks) > 0
     stated = (together, of_model) if only_together else (of_model, together)
-    first, *others = filter(None, (*reversed_, *stated, *more, f"{fitted}.", other))
+    first, *others = filter(None, (*reversed_, *stated, *more, f"{fitted}."))
     certainty: Certainty = "estimated"
     concerned = 0
     if opposite.height:
@@ -443,12 +439,6 @@ _NONE_CLEAR: Final = (
     "no single feature predicts failure when the others are equal",
 )
 _UNTESTED: Final = "no feature can be distinguished from the others"
-_OTHERS: Final = {
-    "inconclusive": "inconclusive",
-    "few": f"fewer than {_FEWEST} failures, or {_FEWEST} others, of the level",
-    "left_out": "left out, determined by other features",
-    "apart": "not comparable, no common support",
-}
 
 
 def _equally(row: dict[str, Any], cohort: Cohort) -> tuple[str, str]:
@@ -457,16 +447,6 @@ def _equally(row: dict[str, Any], cohort: Cohort) -> tuple[str, str]:
         return "", ""
     more = bool(row["odds_ratio"] > 1)
     return of_equal_users(cohort, (row["level"], row["reference"]), more=more)
-
-
-def _listed(**others: pl.DataFrame) -> str:
-    """Name the terms on which nothing is concluded, by the reason."""
-    parts = [
-        f"{_OTHERS[why]}: {', '.join(_name(row) for row in rows.iter_rows(named=True))}"
-        for why, rows in others.items()
-        if rows.height
-    ]
-    return f"{'; '.join(parts)}." if parts else ""
 
 
 def _together(row: dict[str, Any], unclear: list[str]) -> str:

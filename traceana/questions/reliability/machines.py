@@ -205,13 +205,6 @@ def steps_of(outages: pl.DataFrame, window_s: tuple[float, float], /) -> pl.Data
     )
 
 
-def seconds_down(steps: pl.DataFrame, edges: Floats, window_s: tuple[float, float], /) -> Floats:
-    """Return the machine-seconds down between each two edges, which lie in the window."""
-    times = np.append(steps["time_s"].to_numpy(), window_s[1])
-    areas = np.append(0.0, np.cumsum(steps["machines_down"].to_numpy() * np.diff(times)))
-    return np.diff(np.interp(edges, times, areas))
-
-
 _LIST: Final = r",|\[\d[\d,-]*[,-]"
 """What a name of several machines has: n1,n5 or n[1-3]."""
 _BLOCKS: Final = 10
@@ -313,7 +306,7 @@ def machine_reliability(
         counts=_counts(log),
         dispersion=measure_dispersion(log, resamples=resamples, rng=generator),
         concurrent=None if down is None else _concurrent(log, down),
-        periods=_periods(log, down, confidence),
+        periods=_periods(log, confidence),
         down=down,
     )
 
@@ -499,7 +492,7 @@ def _concurrent(log: FaultLog, down: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame([row | {"max_at_s": first}], schema=schema_of(ConcurrentFaults))
 
 
-def _periods(log: FaultLog, down: pl.DataFrame | None, confidence: float) -> pl.DataFrame:
+def _periods(log: FaultLog, confidence: float) -> pl.DataFrame:
     """Return the faults by day, week or month of 30 days, the shortest with at most 40 periods."""
     first, last = log.window_s
     length = next((s for s in _PERIODS_S if log.span_s <= _MOST_PERIODS * s), None)
@@ -509,7 +502,6 @@ def _periods(log: FaultLog, down: pl.DataFrame | None, confidence: float) -> pl.
     days = log.total_machines * np.diff(edges) / DAY_S
     index = _or_none(dispersion_index(machine_counts(log))) or 1.0
     low, high = rate_interval(counts, days, dispersion=max(1.0, index), confidence=confidence)
-    mean = None if down is None else seconds_down(down, edges, log.window_s) / np.diff(edges)
-    columns = {"start_s": edges[:-1], "end_s": edges[1:], "n": counts, "down_mean": mean}
+    columns = {"start_s": edges[:-1], "end_s": edges[1:], "n": counts}
     columns |= {"rate": 1000 * counts / days, "ci_low": 1000 * low, "ci_high": 1000 * high}
     return pl.DataFrame(columns, schema=schema_of(FaultPeriods))

@@ -123,7 +123,6 @@ class FaultPeriods(ResultTable):
     n = count("Faults", "faults that began in the period")
     rate = number("Faults per 1,000 node-days", "faults over machines times days", unit=_RATE)
     ci_low, ci_high = interval(description="of rate, scaled by the dispersion over machines")
-    down_mean = number("Machines down", "time average of the machines down")
 
 
 class MachinesDown(ResultTable):

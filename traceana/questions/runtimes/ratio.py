@@ -15,7 +15,7 @@ from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.cohort import GROUPINGS, notes_unit
 from traceana.cohorts.tables import MissingTimes, RuntimeRatioSummary
-from traceana.cohorts.task_times import END_IMPUTATIONS, check_capacity, impute_ends, sum_gpus
+from traceana.cohorts.task_times import check_capacity, impute_ends, sum_gpus
 from traceana.cohorts.tasks import (
     OWNERS,
     instance_times,
@@ -34,7 +34,6 @@ from traceana.store.frames import (
     Names,
     as_keys,
     as_names,
-    beside,
     collect,
     column_names,
     open_frame,
@@ -234,23 +233,14 @@ def _groupings(rows: pl.DataFrame, groups: tuple[str, ...]) -> list[tuple[str, .
     return [*((name,) for name in single), *(by for by in joint if len(by) > 1)]
 
 
-def capacity(trace: Trace, /) -> tuple[pl.DataFrame, float | None]:
-    """Return the capacity check, and the largest relative standard error of its GPU-hours."""
-    times = trace.once(instance_times)
+def capacity(trace: Trace, /) -> pl.DataFrame:
+    """Return the capacity check; of a sample, its GPU-hours times all tasks over those drawn."""
     gpus = sum_gpus(trace.frame("machines")) if trace.has("machines") else None
-    check = check_capacity(times, gpus)
-    sample = trace.once(sample_jobs)
+    check, sample = check_capacity(trace.once(instance_times), gpus), trace.once(sample_jobs)
     if sample is None:
-        return check, None
-    gpu_s = pl.col("gpus") * pl.col("instance_s")
-    requested = times.tasks.select("job_id").with_columns(
-        impute_ends(times, name).select(gpu_s.alias(name)).collect().to_series()
-        for name in END_IMPUTATIONS
-    )
-    errors = [error for error in sample.relative_errors(requested).values() if error is not None]
-    # multiplied by all tasks over those drawn
+        return check
     summed = ("gpu_hours", "gpu_hours_gang", "fraction_of_capacity")
-    return check.with_columns(pl.col(summed) / sample.fraction), max(errors, default=None)
+    return check.with_columns(pl.col(summed) / sample.fraction)
 
 
 def task_gpu_hours(trace: Trace, /) -> pl.DataFrame:
@@ -261,23 +251,6 @@ def task_gpu_hours(trace: Trace, /) -> pl.DataFrame:
     owners = trace.once(task_owners, "user")
     users = [owners["user"].cast(pl.String)] if "user" in owners.columns else []
     return times.collect(engine="streaming").hstack(users)
-
-
-def means_by_outcome(trace: Trace, by: str | None, /) -> pl.DataFrame:
-    """Return [outcome, by] with `mean NAME` and `n NAME` of the runtimes of each imputation."""
-    times, runtime = trace.once(instance_times), pl.col("runtime_s")
-    failed = pl.col("status").is_in(trace.manifest.failure_statuses)
-    outcome = (
-        pl.when(status="completed").then(pl.lit("success")).when(failed).then(pl.lit("failure"))
-    )
-    keys = ["outcome"] + ([by] if by else [])
-    joined = pl.DataFrame()
-    for name in END_IMPUTATIONS:
-        rows = impute_ends(times, name).with_columns(outcome=outcome).drop_nulls("outcome")
-        of_name = {f"mean {name}": runtime.mean(), f"n {name}": runtime.count()}
-        table = reduce_frame(rows, keys, **of_name)
-        joined = beside(joined, table, keys) if joined.width else table
-    return joined.sort(keys, descending=[True, False][: len(keys)], nulls_last=True)
 
 
 def missing_times(trace: Trace, /) -> pl.DataFrame:

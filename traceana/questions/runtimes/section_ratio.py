@@ -25,7 +25,6 @@ from traceana.page.blocks import (
     Gallery,
     Heading,
     Points,
-    Table,
     Text,
     captioned,
     drawing,
@@ -38,7 +37,6 @@ from traceana.page.section import Section
 from traceana.questions.runtimes.ratio import (
     RatioTables,
     capacity,
-    means_by_outcome,
     missing_times,
     predict_runtimes,
     ratio_tables,
@@ -48,7 +46,6 @@ from traceana.questions.runtimes.tables import RuntimePredictions
 from traceana.store import Trace, distinct_traces
 from traceana.tables.formatting import (
     count,
-    duration,
     fraction_range,
     hours,
     interval,
@@ -257,54 +254,33 @@ def build_tasks(traces: Sequence[Trace]) -> Content:
     blocks: list[Block] = [Text(_TASKS_OPENING), Points("The imputations", points)]
     findings, lead = list[Finding](), list[Block]()
     for trace in traces:
-        title, tasks = task_title(trace), trace.manifest.tables["tasks"]
-        check, error = trace.once(capacity)
+        title, check = task_title(trace), trace.once(capacity)
         findings.append(_finding(check).of(title))
         caption = "GPU-hours requested under each imputation, and the capacity"
         checked = result_table(check, CapacityCheck, columns=_CHECKED, caption=caption)
         lead += captioned([checked], title)
-        means = trace.once(means_by_outcome, next(iter(tasks.groups), None))
         missing = result_table(
             trace.once(missing_times),
             MissingTimes,
             caption="Missing starts and ends of instances, by status of the task",
             null={"status": "missing"},
         )
-        blocks += [Heading(f"{title}: {tasks.unit_noun}"), *_sample_text(trace, error)]
-        blocks += captioned([_means_table(means), missing], title)
+        noun = trace.manifest.tables["tasks"].unit_noun
+        blocks += [Heading(f"{title}: {noun}"), *_sample_text(trace), *captioned([missing], title)]
     return Content(tuple(findings), tuple(blocks), lead=tuple(lead), limitations=_TASKS_LIMITATIONS)
 
 
-def _sample_text(trace: Trace, error: float | None) -> list[Text]:
+def _sample_text(trace: Trace) -> list[Text]:
     sample = trace.once(sample_jobs)
     if sample is None:
         return []
-    text = (
-        f"All results are from a sample: {sample.description}. Its GPU-hours are multiplied by "
-        f"{three_digits(1 / sample.fraction)}, all tasks over those drawn."
-    )
-    if error:
-        text += (
-            f" Their 95 % margin of error is at most {share(1.96 * error)}, as estimated from the "
-            "sample; it may contain too few of the rare very large jobs."
+    times = three_digits(1 / sample.fraction)
+    return [
+        Text(
+            f"All results are from a sample: {sample.description}. Its GPU-hours are multiplied by "
+            f"{times}, all tasks over those drawn."
         )
-    return [Text(text)]
-
-
-def _means_table(means: pl.DataFrame) -> Table:
-    keys = [name for name in means.columns if " " not in name]
-    cells = []
-    for name in END_IMPUTATIONS:
-        rows = means.select(f"mean {name}", f"n {name}").rows()
-        texts = [None if mean is None else f"{duration(mean)} ({n:,})" for mean, n in rows]
-        cells.append(pl.Series(name, texts, dtype=pl.String))
-    return result_table(
-        means.select(keys).with_columns(cells),
-        caption="Mean runtime and number of tasks, by imputation; success is completed, "
-        "failure is defined as for the trace",
-        headings={name: f"`{name}`" for name in END_IMPUTATIONS},
-        null=dict.fromkeys(keys, "not stated"),
-    )
+    ]
 
 
 def _finding(check: pl.DataFrame) -> Finding:
