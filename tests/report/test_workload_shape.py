@@ -325,7 +325,7 @@ def test_what_one_job_or_one_second_does_not_have_is_not_shown(tmp_path: Path) -
     content = build([Store(tmp_path).trace("one")])
     texts = [block for block in content.blocks if isinstance(block, Text)]
     notes = " ".join(text for block in texts for text in (*block.definitions, block.text))
-    assert "The only one of the jobs with a runtime neither started before" in notes
+    assert "Jobs with a runtime: 1, of which 0 started before" in notes
     galleries = [block for block in content.all_blocks if isinstance(block, Gallery)]
     drawings = [one for gallery in galleries for one in gallery.pictures]
     (demand,) = [one for one in drawings if isinstance(one, Drawing) and one.figure == "gpu-demand"]

@@ -185,22 +185,13 @@ class Cohort:
                 "The trace has no user column, so rows are treated as independent. Confidence "
                 "intervals are therefore likely too narrow."
             )
+        units, note = self.units, ""
         if self.cluster == BLOCK:
-            why = self.block_note
-            note = f" {why[0].upper()}{why[1:]}." if why else ""
-            return (
-                f"The trace has no user column, so confidence intervals treat {self.units} as "
-                f"independent, not the rows: rows of one time are alike.{note}"
-            )
-        without = "; a row without a value counts as its own unit."
-        if self.block_s is not None:
+            note = f" {self.doubt}" if self.doubt else ""
+        elif self.block_s is not None:
             n = self.rows[BLOCK].n_unique()
-            return (
-                f"Confidence intervals treat the {self.units} as independent, and so the {n:,} "
-                f"blocks of {duration(self.block_s)} of submission, not the rows: rows of one time "
-                f"are alike as well, so the variances over both are added{without}"
-            )
-        return f"Confidence intervals treat the {self.units} as independent, not the rows{without}"
+            units += f", and the {n:,} blocks of {duration(self.block_s)} of submission,"
+        return f"Confidence intervals treat the {units} as independent, not the rows.{note}"
 
     @property
     def units(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -17,9 +17,6 @@ from traceana.stats.survival import product_limit
 from traceana.store import Trace
 from traceana.store.frames import collect, reduce_frame, sort_stably
 from traceana.store.manifest import Manifest
-
-if TYPE_CHECKING:
-    from traceana.store import Trace
 
 
 @dataclass(frozen=True)
@@ -50,44 +47,25 @@ class Observation:
         if not self.n:
             return ""
         seen = "a runtime or a start" if self.n_open else "a runtime"
-        window = f"window {'stated' if self.stated else 'derived'}"
         text = (
-            f"None of the {self.n:,} {noun} with {seen} started before the observation window or "
-            f"were still running at its end ({window})."
+            f"{noun.capitalize()} with {seen}: {self.n:,}, of which {self.n_truncated:,} started "
+            f"before the observation window (left-truncated) and {self.n_censored:,} still ran at "
+            f"its end (right-censored); window {'stated' if self.stated else 'derived'}."
         )
-        if self.n == 1:
-            text = (
-                f"The only one of the {noun} with {seen} neither started before the observation "
-                f"window nor was still running at its end ({window})."
-            )
-        if self.n_truncated + self.n_censored:
-            still = "was" if self.n_censored == 1 else "were"
-            cut = (
-                (self.n_truncated, "started before the observation window (left-truncated)"),
-                (self.n_censored, f"{still} still running at its end (right-censored)"),
-            )
-            parts = " and ".join(f"{rows:,} {how}" for rows, how in cut if rows)
-            parts = parts if self.n_truncated else parts.replace("its end", "the window's end")
-            text = f"Of {self.n:,} {noun} with {seen}, {parts}; {window}."
         if self.n_open:
-            text += (
-                f" The {self.n_open:,} {noun} with a start and no end are taken as running until "
-                "the window's end."
-            )
+            text += f" The {self.n_open:,} without an end are taken as running until it ends."
         if self.n_unstarted:
-            text += f" {self.n_unstarted:,} {noun} without a start are excluded"
-            text += f", of which {self.n_ended:,} have an end" if self.n_ended else ""
-            text += ": they may have started before the window."
-        if self.n_unlisted is not None:
-            missing = max(self.n_unlisted, 0.0) / (self.n + max(self.n_unlisted, 0.0))
-            least = (
-                f"at least {100 * missing:.2g} % by Lynden-Bell's estimator (runtimes longer than "
-                "the window are never listed)"
-            )
             text += (
-                f" Every listed row ended within the window, so runtimes are right-truncated: "
-                f"{noun} still running at its end are missing, "
-                f"{least if missing else 'if there are any'}."
+                f" {self.n_unstarted:,} {noun} without a start, of which {self.n_ended:,} have an "
+                "end, are excluded: they may have started before the window."
+            )
+        if self.n_unlisted is not None:
+            unlisted = max(self.n_unlisted, 0.0)
+            missing = 100 * unlisted / (self.n + unlisted)
+            text += (
+                f" All of them ended within the window, so runtimes are right-truncated: {noun} "
+                f"still running at its end are missing, at least {missing:.2g} % by Lynden-Bell's "
+                "estimator (runtimes longer than the window are never listed)."
             )
         return text
 

@@ -149,12 +149,6 @@ def test_bad_arguments_are_refused(options: dict[str, Any], text: str) -> None:
         cumulative_incidence(frame, **options)
 
 
-def test_times_of_the_risk_table_are_round_and_within_the_runtimes() -> None:
-    frame = pl.DataFrame({"runtime_s": [0.0, 70, 4000, 90_000], "status": "completed"})
-    found = cumulative_incidence(frame).at_risk
-    assert found.select("time_s", "n_at_risk").rows() == [(600, 2), (3600, 2), (86_400, 1)]
-
-
 def test_durations_and_other_names_give_the_same() -> None:
     seconds = pl.DataFrame(
         {"status": ["failed", "running", "running"], "runtime_s": [40.0, None, 30.0]}
@@ -168,10 +162,9 @@ def test_durations_and_other_names_give_the_same() -> None:
         cumulative_incidence(durations.rename({"state": "status"}))
 
 
-def test_at_risk_are_the_rows_at_round_durations() -> None:
+def test_the_incidence_at_a_runtime_is_that_of_the_step_before() -> None:
     frame = frame_of([3, 20, 200, 4000], [1, 1, 0, 1])
     found = cumulative_incidence(frame, events="failed")
-    assert found.at_risk.rows() == [(10, 3), (60, 2), (600, 1), (3600, 1)]
     # by hand: 1/4 by 3 s, and 1/4 more by 20 s
     assert found.incidence_at(10)["incidence"].to_list() == [0.25]
     assert found.incidence_at(2)["incidence"].to_list() == [0]

@@ -153,7 +153,7 @@ def test_a_running_row_without_a_recorded_end_is_censored() -> None:
     seen, observation = observe(rows, window)
     assert seen["observed"].to_list() == [True, False, False]
     assert observation.n_censored == 2
-    assert "2 were still running at the window's end" in observation.describe("jobs")
+    assert "2 still ran at its end" in observation.describe("jobs")
 
 
 def test_unlisted_jobs_are_estimated_from_the_listed() -> None:

@@ -17,7 +17,6 @@ from traceana.questions.failures.events import (
     EVENTS,
     MIN_AT_RISK,
     Columns,
-    at_risk,
     check_events,
     default_horizon,
     estimate_incidence,
@@ -35,13 +34,11 @@ from traceana.stats.quantiles import FEWEST_BEYOND
 from traceana.stats.survival import log_log_interval, restricted_mean
 from traceana.store.frames import Names, as_keys, beside
 from traceana.tables.declare import declared, interval_columns
-from traceana.tables.formatting import duration_ticks
 
 Keys = tuple[str, ...]
 
 QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
 """Default quantiles of runtimes."""
-_TICKS: Final = 4
 _FEWEST: Final = 20
 _FEW: Final = f"fewer than {_FEWEST} rows: the interval of the restricted mean may be too narrow"
 _SKEWED: Final = "skewed: the interval of the restricted mean is too narrow"
@@ -99,7 +96,7 @@ def cumulative_incidence(
     Returns
     -------
     CumulativeIncidence
-        ``.curves``, ``.groups`` and ``.at_risk``. Intervals are log-log intervals by the delta
+        ``.curves`` and ``.groups``. Intervals are log-log intervals by the delta
         method, null if the incidence is 0 or 1. With `cluster`, they use the jackknife over
         clusters (:func:`traceana.stats.survival.incidence_variances`), of which more than 100 are
         combined into 100 cells. The quantile is that of t(k - 1) for the effective number of
@@ -156,14 +153,10 @@ def _incidence(
         note = none.otherwise(_note_unknown(event, names))
         of_event = totals.with_columns(event=pl.lit(event), n_events=event, note=note)
         groups.append(_note_few_clusters(beside(of_event, last, keys)))
-    steps = pl.concat(curves)
-    times_s = steps["time_s"].filter(steps["time_s"] > 0).to_numpy()
-    ticks = duration_ticks(times_s.min(), times_s.max(), _TICKS) if len(times_s) else []
     order = [*keys, "event"]
     return CumulativeIncidence(
-        curves=steps.sort([*order, "time_s"], nulls_last=True),
+        curves=pl.concat(curves).sort([*order, "time_s"], nulls_last=True),
         groups=pl.concat(groups).drop(*names, *_unknown(names)).sort(order, nulls_last=True),
-        at_risk=at_risk(times, totals.select(keys), keys, ticks),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -13,7 +12,6 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.cohorts.ends import open_statuses
 from traceana.errors import DataError
 from traceana.questions.failures.rates import refuse_missing
-from traceana.questions.failures.tables_competing_risks import RowsAtRisk
 from traceana.stats.intervals import FEWEST_CLUSTERS
 from traceana.stats.permutation import effective_clusters
 from traceana.stats.survival import incidence, incidence_variances
@@ -25,7 +23,6 @@ from traceana.store.frames import (
     open_frame,
     reduce_frame,
 )
-from traceana.tables.declare import declared, schema_of
 
 EVENTS: Final = ("completed", "failed", "cancelled")
 """Default events."""
@@ -238,20 +235,3 @@ def _check_flags(lazy: nw.LazyFrame[Any], column: str) -> None:
             f"column {column} must be True where the end of a row was observed and False where "
             f"not, without missing values; it holds {dtype}"
         )
-
-
-def at_risk(
-    counts: pl.DataFrame, groups: pl.DataFrame, keys: tuple[str, ...], times_s: Sequence[float], /
-) -> pl.DataFrame:
-    """Return [*keys, time_s, n_at_risk], from the rows `n` and `late` of each group and time."""
-    rows = pl.concat([counts.select(*keys, "time_s", "n", "late"), groups], how="diagonal")
-    at_risk = (pl.col("n") - pl.col("late")).cast(pl.Int64)
-    parts = [
-        rows.group_by(keys).agg(
-            time_s=pl.lit(time), n_at_risk=at_risk.filter(pl.col("time_s") >= time).sum()
-        )
-        for time in sorted({float(time) for time in times_s})
-    ]
-    none = pl.DataFrame(schema={**rows.select(keys).schema, **schema_of(RowsAtRisk)})
-    table = pl.concat([none, *parts]).sort([*keys, "time_s"], nulls_last=True)
-    return declared(table, RowsAtRisk, by=keys)

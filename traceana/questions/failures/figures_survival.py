@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 from matplotlib import rcParams
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
 from matplotlib.lines import Line2D
 
 from traceana.drawing.labels import (
@@ -16,7 +15,6 @@ from traceana.drawing.labels import (
     name_columns,
     name_group,
     name_lines,
-    small_size,
     use_log_axis,
 )
 from traceana.drawing.registry import figure
@@ -30,8 +28,6 @@ from traceana.questions.failures.tables_competing_risks import (
 _MOST_CURVES = 7
 _MOST_STEPS: Final = 200
 """Maximum number of steps drawn per line."""
-_DIGIT: Final = 0.64
-"""Width of a digit in heights of the text."""
 _LEAST_S = 1e-3
 """Shorter runtimes are outside of the logarithmic axis."""
 
@@ -66,7 +62,6 @@ def plot_survival(result: SurvivalCurves, /, *, ax: Axes | None = None, heading:
     times = [time for time in result.curves["time_s"] if time > _LEAST_S]
     if groups.is_empty() or not times:
         raise DataError("plot_survival has nothing to draw: no row with a runtime has ended")
-    own_figure = ax is None
     ax = start_axes(ax)
     use_log_axis(ax, "x", times, durations=True)
     left = min(times) / 1.5
@@ -76,9 +71,8 @@ def plot_survival(result: SurvivalCurves, /, *, ax: Axes | None = None, heading:
     for group in groups.iter_rows(named=True):
         steps = _of_group(result.curves, group, keys).rename({"survival": "fraction"})
         lines.append(_draw_line(ax, steps, group, keys, left=left, start=1.0))
-    _finish(ax, "Still running", heading or "Survival of runtimes", top=1)
-    if keys and own_figure:
-        name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
+    _finish(ax, "Still running", heading or "Survival of runtimes", lines, keys)
+    ax.set_ylim(0, 1)
     return ax
 
 
@@ -159,18 +153,22 @@ def _draw_line(
     return name, drawn
 
 
-def _finish(ax: Axes, y_label: str, heading: str, *, top: float | None) -> None:
-    ax.set_ylim(0, top or min(1.0, ax.get_ylim()[1]))
+def _finish(
+    ax: Axes, y_label: str, heading: str, lines: list[tuple[str, Line2D]], keys: list[str]
+) -> None:
+    ax.set_ylim(0, min(1.0, ax.get_ylim()[1]))
     ax.yaxis.set_major_formatter(Percent())
     ax.set(ylabel=y_label, xlabel="Runtime (logarithmic)", title=heading)
+    ax.locator_params(axis="y", nbins=5)
+    if keys:
+        name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
 
 
 @figure(
     "cumulative-incidence",
     result="cumulative_incidence",
     reading="Line: cumulative incidence of the event by runtime, with the other events as "
-    "competing risks (Aalen-Johansen estimate); band: its pointwise 95 % confidence interval. "
-    "Below: rows at risk, which run at least that long, in the color of their line.",
+    "competing risks (Aalen-Johansen estimate); band: its pointwise 95 % confidence interval.",
 )
 def plot_cumulative_incidence(
     result: CumulativeIncidence,
@@ -179,12 +177,11 @@ def plot_cumulative_incidence(
     ax: Axes | None = None,
     event: str | None = None,
     heading: str = "",
-    top: float | None = None,
 ) -> Axes:
     """Draw the cumulative incidence of one event, one line per group.
 
-    A line and a band for each of the first seven groups with the event, and the rows at risk below.
-    The axis of runtimes is logarithmic.
+    A line and a band for each of the seven groups with the most rows and the event. The axis of
+    runtimes is logarithmic.
 
     Parameters
     ----------
@@ -192,8 +189,6 @@ def plot_cumulative_incidence(
         The event; None if the result has a single one.
     heading
         Title of the figure; by default that of the event.
-    top
-        Upper end of the axis of fractions; by default that of the line.
 
     Examples
     --------
@@ -208,34 +203,25 @@ def plot_cumulative_incidence(
         first = result.events[0]
         raise DataError(f"pass event=, one of {', '.join(result.events)}: plot(event={first!r})")
     only = result.only(event or result.events[0])
-    keys, at_risk, some = only.by, only.at_risk, _largest_groups(only)
+    keys, some = only.by, _largest_groups(only)
     steps = only.curves.join(some.select(*keys, "event"), on=[*keys, "event"], nulls_equal=True)
     times = [time for time in steps["time_s"] if time > _LEAST_S]
     if not times:
         raise DataError(
             f"plot_cumulative_incidence has nothing to draw: no row is {only.events[0]}"
         )
-    own_figure = ax is None
-    ax = start_axes(ax, height_in=2.4 + 0.13 * some.height)
+    ax = start_axes(ax)
     use_log_axis(ax, "x", [*times, *some["last_s"]], durations=True)
-    shown = at_risk.filter(pl.col("time_s") > 0)["time_s"].unique().sort().to_list()
-    left = min([*times, *shown]) / 1.5
-    ax.set_xlim(left=left, right=max([*times, *shown, *some["last_s"]]))
-    ax.set_xticks(shown)
+    left = min(times) / 1.5
+    ax.set_xlim(left, max([*times, *some["last_s"]]))
     colors = rcParams["axes.prop_cycle"].by_key()["color"]
     lines = []
     for group in some.iter_rows(named=True):
         of_group = _of_group(steps, group, keys).sort("time_s").rename({"incidence": "fraction"})
         color = colors[group["place"] % len(colors)]
         lines.append(_draw_line(ax, of_group, group, keys, left=left, start=0.0, color=color))
-    _finish(ax, "Fraction of rows", heading or f"Cumulative incidence: {only.events[0]}", top=top)
-    ax.locator_params(axis="y", nbins=5)
-    _write_at_risk(ax, some, at_risk, keys, [str(line.get_color()) for _, line in lines])
-    if keys and own_figure:  # on other axes the colors of the table below name the lines
-        figure = ax.get_figure(root=True)
-        assert figure is not None  # noqa: S101  (axes stand on a figure)
-        figure.draw_without_rendering()  # the table reduces the height, which the names depend on
-        name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
+    heading = heading or f"Cumulative incidence: {only.events[0]}"
+    _finish(ax, "Fraction of rows", heading, lines, keys)
     return ax
 
 
@@ -260,45 +246,3 @@ def _largest_groups(incidence: CumulativeIncidence) -> pl.DataFrame:
         )
         .filter(rank <= _MOST_CURVES)
     )
-
-
-def _write_at_risk(
-    ax: Axes, some: pl.DataFrame, at_risk: pl.DataFrame, keys: list[str], names: list[str]
-) -> None:
-    """Write the rows at risk of each group at each tick below the panel."""
-    size = small_size()
-    first, gap = -23.0, -1.3 * size  # beside the label of the axis
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # noqa: S101  (axes stand on a figure)
-    width = (
-        _DIGIT * size * (2 + max((len(f"{rows:,}") for rows in at_risk["n_at_risk"]), default=1))
-    )
-    apart: dict[float, float] = {}  # times whose numbers fit, with their places in points
-    for time in at_risk["time_s"].unique().sort():
-        place = ax.transData.transform((time, 0))[0] * 72 / figure.dpi
-        if all(place - other >= width for other in apart.values()):
-            apart[time] = place
-    of_text: dict[str, Any] = {
-        "textcoords": "offset points",
-        "va": "center",
-        "fontsize": size,
-        "annotation_clip": False,
-    }
-    of_name = of_text | {"xycoords": "axes fraction", "ha": "right"}
-    ax.annotate("At risk", (0, 0), (-14, first), fontstyle="italic", **of_name)
-    groups = zip(some.iter_rows(named=True), names, strict=True)
-    for row, (group, color) in enumerate(groups, start=1):
-        height, name = first + row * gap, _name(group, keys, characters=24)
-        of_name |= {"color": to_hex(color), "fontweight": "bold"}
-        ax.annotate(name, (0, 0), (-14, height), **of_name)
-        for time, rows in _of_group(at_risk, group, keys).select("time_s", "n_at_risk").rows():
-            if time in apart:
-                ax.annotate(
-                    f"{rows:,}",
-                    (time, 0),
-                    (0, height),
-                    xycoords=("data", "axes fraction"),
-                    ha="center",
-                    gid=_id("risk", name, f"{time:g}"),
-                    **of_text,
-                )

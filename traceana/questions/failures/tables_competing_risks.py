@@ -51,13 +51,6 @@ class IncidenceAtTimes(IncidenceGroups):
     ci_low_24h, ci_high_24h = ci(display="percent")
 
 
-class RowsAtRisk(ResultTable):
-    """Rows at risk at given times."""
-
-    time_s = seconds("Time", "runtime")
-    n_at_risk = count("At risk", "rows with this runtime or a longer one")
-
-
 class SurvivalSteps(ResultTable):
     """Steps of the survival function."""
 
@@ -141,8 +134,6 @@ class CumulativeIncidence(_Curves):
     """One row per group, event and time at which a row had the event."""
     groups: Annotated[pl.DataFrame, IncidenceGroups]
     """One row per group and event."""
-    at_risk: Annotated[pl.DataFrame, RowsAtRisk]
-    """Rows at risk at round durations, such as 1 min, 1 h and 1 d."""
     drawn_by = "plot_cumulative_incidence"
 
     @property
