@@ -23,7 +23,7 @@ from traceana.questions.failures.hazards import overall_failure
 from traceana.questions.failures.section import build as outcomes_section
 from traceana.questions.failures.section_competing_risks import build
 from traceana.questions.failures.section_model import build as model_section
-from traceana.questions.runtimes.fit import analyze_runtime_distributions, median_above
+from traceana.questions.runtimes.fit import analyze_runtime_distributions
 from traceana.store import Trace
 
 DAY_S = 86_400.0
@@ -362,24 +362,6 @@ def test_runtimes_that_began_before_the_window_are_not_compared(tmp_path: Path) 
     groups = found.comparisons["completed"].groups
     assert groups["n"].to_list() == [n, n]
     assert found.runtimes.groups["n_truncated"].sum() == late
-
-
-def test_a_median_of_longer_jobs_compares_with_a_log_without_short_ones(tmp_path: Path) -> None:
-    ran = np.random.default_rng(4).exponential(1000, 2001)
-    jobs = pl.DataFrame(
-        {
-            "job_id": [str(one) for one in range(2001)],
-            "submit_s": np.arange(2001.0),
-            "start_s": np.arange(2001.0),
-            "end_s": np.arange(2001) + ran,
-            "runtime_s": ran,
-            "status": "completed",
-            "gpus": 1.0,
-        }
-    )
-    median, n = median_above(form_cohort(trace_of(jobs, tmp_path)), 600.0)
-    assert n == (ran >= 600).sum()
-    assert median == pytest.approx(np.median(ran[ran >= 600]), rel=0.01)
 
 
 @pytest.mark.parametrize("most_named", [10_000, 10])

@@ -272,7 +272,6 @@ def _truth(node: ast.expr, values: Values) -> bool:
 
 
 def _stated(node: ast.Compare, values: Values) -> dict[str, Any]:
-    """Return the values of the names of a comparison."""
     names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     sides, measures = names & {"before", "after"}, sorted(names - {"before", "after"})
     if wrong := [name for name in measures if name not in MEASURES]:
@@ -402,7 +401,6 @@ def _row(
 
 
 def _or_note(describe: Callable[[T], Row], described: T) -> Row:
-    """Return a headline number, or why there is none."""
     try:
         return describe(described)
     except DataError as error:

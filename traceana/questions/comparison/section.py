@@ -66,7 +66,6 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _side_by_side(answered: pl.DataFrame) -> Table:
-    """Return one row per trace, and one column per measure."""
     rows: dict[str, dict[str, str]] = {}
     for row in answered.drop_nulls("estimate").rows(named=True):
         cell = f"{_written(row, row['estimate'])} ({_interval(row)}{_counted(row)})"
@@ -83,7 +82,6 @@ def _side_by_side(answered: pl.DataFrame) -> Table:
 
 
 def _heading(alike: pl.DataFrame) -> Finding:
-    """State the first measure of the traces that have it."""
     first = alike.filter(question=alike["question"][0]).drop_nulls("estimate")
     parts = [f"{_written(row, row['estimate'])} ({row['trace']})" for row in first.to_dicts()]
     text = f"{_name(first['measure'][0])}: {listed(parts[:_MOST_NAMED])}"
@@ -127,7 +125,6 @@ def _written(row: dict[str, Any], *values: float) -> str:
 
 
 def _name(measure: str) -> str:
-    """Leave out the unit, which the values have."""
     for unit in _UNITS:
         measure = measure.removesuffix(unit)
     return measure

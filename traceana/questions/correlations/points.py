@@ -131,7 +131,6 @@ def implied_n(r: str | float | Decimal, pvalue: str | float | Decimal, /) -> Imp
 
 
 def _printed(what: str, number: str | float | Decimal) -> tuple[Decimal, Decimal]:
-    """Return a printed number and half a unit of its last digit."""
     try:
         value = Decimal(str(number).strip())
     except InvalidOperation:
@@ -243,7 +242,6 @@ def _why_not(n: int, x: Floats, y: Floats) -> str | None:
 
 
 def _ranks(name: str, values: Floats, ranks: dict[str, tuple[Floats, Floats]]) -> Floats:
-    """Return the ranks of a column, which pairs with the same rows share."""
     if name not in ranks or not np.array_equal(ranks[name][0], values):
         ranks[name] = values, weighted_ranks(values)
     return ranks[name][1]

@@ -126,7 +126,6 @@ def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, 
 
 @contextmanager
 def _noting(notes: list[str], what: str) -> Iterator[None]:
-    """Note why something is not possible."""
     try:
         yield
     except DataError as error:
@@ -167,7 +166,6 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
 
 
 def _by_horizon(cohort: Cohort, rows: pl.DataFrame, by: str | None) -> pl.DataFrame | None:
-    """Return failures by the cohort's horizon, if it has one."""
     if cohort.horizon_s is None:
         return None
     events = form_cohort(cohort.trace, end_imputation="running").events
@@ -286,7 +284,6 @@ def without_limits(rows: pl.DataFrame, /, status: str = "completed") -> pl.DataF
 
 
 def _tests(cohort: Cohort, outcomes: Outcomes, by: str, notes: list[str]) -> list[dict[str, Any]]:
-    """Return the tests by one column: of failure, and of the runtime of each status."""
     tests: list[dict[str, Any]] = []
     group = in_sentence(key_heading(by))
     frame = outcomes.rates.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
@@ -502,7 +499,6 @@ def bad_nodes(trace: Trace, /) -> list[str]:
 
 
 def _off_bad_nodes(trace: Trace, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a cohort that ran on none of :func:`bad_nodes`."""
     bad = trace.once(bad_nodes)
     if not bad:
         return rows

@@ -350,7 +350,6 @@ def _restricted(
 
 
 def _skewness(times: Floats, surviving: Floats, mean: float, horizon: float) -> float:
-    """Return the skewness of min(runtime, horizon) under a survival function."""
     at = np.append(np.minimum(times, horizon), horizon)
     mass = -np.diff(np.concatenate([[1.0], surviving, [0.0]]))
     variance = float(mass @ (at - mean) ** 2)
@@ -358,7 +357,6 @@ def _skewness(times: Floats, surviving: Floats, mean: float, horizon: float) -> 
 
 
 def _unknown(events: Keys) -> list[str]:
-    """Return the columns of the rows of each event without a runtime."""
     return [f"{event} unknown" for event in events]
 
 
@@ -384,7 +382,6 @@ def _note_unknown(event: str, events: Keys) -> pl.Expr:
 
 
 def _note_few_clusters(groups: pl.DataFrame) -> pl.DataFrame:
-    """Add a note where there are too few clusters for an interval."""
     if "effective" not in groups.columns:
         return groups
     why = note_few(pl.col("n_clusters"), pl.col("effective"))

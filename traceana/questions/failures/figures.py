@@ -59,7 +59,6 @@ def _write_n(ax: Axes, row: int, n: int, place: float) -> None:
 
 
 def _draw_rows(ax: Axes, result: pl.DataFrame, value: str) -> None:
-    """Draw a dot and an interval per row, without null intervals."""
     bars = result.select("ci_low", "ci_high").with_row_index().drop_nulls()
     ax.hlines(*bars, color=color_of(0), linewidth=1.4, gid="intervals")
     ax.scatter(
@@ -336,7 +335,6 @@ def describe_failure_odds(result: FailureModel) -> str:
 
 
 def _ends(table: pl.DataFrame) -> tuple[float, float]:
-    """Return the limits of the axis."""
     ratios = [*table["odds_ratio"], 1.0]
     low, high = min(table["ci_low"]), max(table["ci_high"])
     return max(low, min(ratios) / _BEYOND), min(high, max(ratios) * _BEYOND)

@@ -425,7 +425,6 @@ def _bias(cohort: Cohort) -> str:
 
 
 def _median_interval(cohort: Cohort, status: str) -> tuple[float, float] | None:
-    """Return the interval of the median runtime of rows with a status; None without runtimes."""
     rows = cohort.rows.filter(pl.col("status").cast(pl.String) == status).drop_nulls("duration_s")
     if rows.is_empty():
         return None

@@ -93,7 +93,6 @@ def make_design(
 def _refuse_decided(
     failed: Floats, decided: list[dict[str, Any]], features: Sequence[str], cause: str | None
 ) -> None:
-    """Refuse rows of which none or all failed."""
     n, failures = len(failed), failed.sum()
     if failures and (failures < n or cause is not None):
         return
@@ -177,7 +176,6 @@ def _drop_dependent(matrix: Floats, terms: Sequence[dict[str, Any]]) -> Floats:
 
 
 def _estimated(design: Design) -> list[dict[str, Any]]:
-    """Return the terms that have a column, in the order of the columns."""
     return [term for term in design.terms if "scale" in term]
 
 
@@ -443,7 +441,6 @@ def _odds_ratios(
 
 
 def _is_reversed(row: dict[str, Any]) -> bool:
-    """Return whether the crude and the adjusted odds ratio exclude 1 on opposite sides."""
     names = ("crude_ci_low", "crude_ci_high", "ci_low", "ci_high")
     low, high, own_low, own_high = (np.nan if row[name] is None else row[name] for name in names)
     return bool((low > 1 and own_high < 1) or (high < 1 and own_low > 1))
@@ -456,7 +453,6 @@ def _joint_tests(
     inflation: Floats,
     cluster: Integers | None,
 ) -> pl.DataFrame:
-    """Test each set of collinear features together."""
     features: dict[str, list[int]] = {}
     for column, term in enumerate(terms):
         features.setdefault(term["feature"], []).append(column)

@@ -147,7 +147,6 @@ def node_failures(
 
 
 def _compare(on_node: pl.DataFrame, confidence: float) -> pl.DataFrame:
-    """Compare each node with the other nodes of its strata."""
     cells = on_node.group_by("node", "stratum").agg(
         n=pl.len().cast(pl.Int64),
         failures=pl.col("failure").sum(),

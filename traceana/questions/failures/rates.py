@@ -14,10 +14,10 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.cohort import notes_unit, outcome_cohort
-from traceana.cohorts.ends import OUTCOMES, open_outcomes, with_failure
+from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.errors import DataError
 from traceana.questions.correlations.analyze import features_of
-from traceana.questions.failures.tables import FailureByRequest, FailureRates, OutcomeRates
+from traceana.questions.failures.tables import FailureRates, OutcomeRates
 from traceana.schema import STATUSES
 from traceana.stats.arguments import check_confidence
 from traceana.stats.arrays import Integers
@@ -283,21 +283,12 @@ _BOUNDS: Final = (
 def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
     """Return the failure rates by the cohort's groups and by each feature, by column."""
     cohort = trace.once(outcome_cohort)
-    keep = ["status", "runtime_s", *cohort.unit_columns]
     rates = {}
     for name in (*([cohort.by] if cohort.by else []), *features_of(cohort)):
         values = cohort.rows[name]
         values = bin_values(values) if values.dtype.is_numeric() else values.cast(pl.String)
-        rows = cohort.rows.select(*keep).with_columns(values)
-        status = pl.col("status").cast(pl.String)
-        means = {
-            f"{outcome}_mean_s": pl.col("runtime_s").filter(status.is_in(statuses)).mean()
-            for outcome, statuses in OUTCOMES.items()
-        }
-        of_groups = cohort.over_units(failure_rates, rows, name)
-        table = beside(of_groups, reduce_frame(rows, (name,), **means), (name,))
-        table = table.with_columns(success_rate=1 - pl.col("rate"))
-        rates[name] = declared(table, FailureByRequest, by=(name,))
+        rows = cohort.rows.select("status", *cohort.unit_columns).with_columns(values)
+        rates[name] = cohort.over_units(failure_rates, rows, name)
     return rates
 
 

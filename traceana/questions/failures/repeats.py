@@ -88,7 +88,6 @@ def find_repeats(trace: Trace, /) -> Repeats:
 
 
 def _names(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the failures of each name, and the reason that most of them have."""
     reason = pl.col("reason").filter("failed").drop_nulls().mode().sort().first()
     return (
         rows.drop_nulls("job_name")

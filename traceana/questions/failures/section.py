@@ -52,7 +52,6 @@ from traceana.questions.failures.section_model import (
     tests_table,
 )
 from traceana.questions.failures.tables import (
-    FailureByRequest,
     FailureRates,
     NodeFailures,
     OutcomesByHorizon,
@@ -115,12 +114,11 @@ def draw_rates(cohort: Cohort, /) -> list[Drawing]:
 def rate_tables(cohort: Cohort, /) -> list[Block]:
     """Return the rates by each feature."""
     rates = cohort.trace.once(failure_by_request)
-    means = () if cohort.horizon_s else ("success_mean_s", "failure_mean_s")
-    shown = ("n", "failures", "rate", "ci_low", "ci_high", "success_rate", "n_clusters", *means)
+    shown = ("n", "failures", "rate", "ci_low", "ci_high", "n_clusters")
     return [
         result_table(
             table,
-            FailureByRequest,
+            FailureRates,
             columns=_columns(cohort, table, column, *shown, "note"),
             headings=_FEATURES | _headings(cohort),
             caption=f"Failure rate by {_name(column)}: {cohort.counted}. By value "
@@ -209,7 +207,6 @@ def _build(cohort: Cohort) -> Content:
 
 
 def _figures(cohort: Cohort, groupings: Sequence[Outcomes]) -> tuple[Picture | Drawing, ...]:
-    """Return failure rates by group and requested resource, and median runtimes."""
     watched = ""
     if cohort.horizon_s:
         watched = (
@@ -404,7 +401,6 @@ def build_nodes(traces: Sequence[Trace]) -> Content:
 
 
 def _outliers(nodes: pl.DataFrame) -> Finding:
-    """State which nodes fail more often than comparable jobs on others."""
     tested = nodes["pvalue"].count()
     more = nodes.filter(pl.col("pvalue_adjusted") < SIGNIFICANT)
     if not tested:
@@ -447,7 +443,6 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
 
 
 def _slower(node: SlowNode) -> Finding:
-    """State how much longer comparable jobs run on a node, and of which name or since when."""
     heading = f"completed jobs ran {three_digits(node.ratio)} times as long on node {node.node}"
     text = f"{heading} as comparable jobs on other nodes (95 % CI "
     text += f"{three_digits_range(node.ci_low, node.ci_high)}; n = {node.n:,}; adjusted "

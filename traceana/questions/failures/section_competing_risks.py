@@ -242,7 +242,6 @@ def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tupl
 
 
 def _of_all(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[Finding, ...]:
-    """State each event within a day, the most frequent first; nothing if there are groups."""
     rows = incidence.incidence_at(_DAY_S).drop_nulls("incidence")
     rows = rows.filter(pl.col("incidence") > 0).sort("incidence", descending=True)
     if cohort.by or rows.is_empty():
@@ -393,7 +392,6 @@ def _failing(row: dict[str, Any], noun: str) -> str:
 
 
 def _are_apart(first: dict[str, Any], last: dict[str, Any]) -> bool:
-    """Return whether the intervals of two hazards have no value in common."""
     return bool(first["ci_low"] > last["ci_high"] or last["ci_low"] > first["ci_high"])
 
 

@@ -200,7 +200,6 @@ def _ratio_of_rates(rates: pl.DataFrame, by: str, cohort: Cohort) -> str:
 
 
 def _odds(cohort: Cohort) -> pl.DataFrame:
-    """Return the odds ratios of failure at equal features; empty without a model."""
     model, _ = cohort.trace.once(fit_failure_model)
     return pl.DataFrame(schema=schema_of(OddsRatios)) if model is None else model.odds_ratios
 
@@ -241,7 +240,6 @@ def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
 
 
 def _medians(what: str, groups: pl.DataFrame, by: str, cohort: Cohort) -> list[str]:
-    """State the medians of the largest groups; a median of few rows is in the table alone."""
     rows = [row for row in _largest(groups, by) if row["n"] >= _FEWEST]
     named = [_median(row, by, cohort) for row in rows]
     return [f"{what}. {'. '.join(named)}."] if len(named) > 1 else []
@@ -260,7 +258,6 @@ def incidence_of(row: dict[str, Any], by: str, name: str = "fraction", /) -> str
 
 
 def _excluded(rate: dict[str, Any], noun: str) -> str:
-    """Return the rows that are not in a failure rate, by status."""
     parts = [
         f"{rate[name]:,} {word}"
         for name, word in (

@@ -144,7 +144,6 @@ def _positions(row: dict[str, Any]) -> Finding:
 
 
 def _finding(repeats: Repeats, row: dict[str, Any], n: int, text: str, heading: str) -> Finding:
-    """Return a finding with its part of all failures and its cost."""
     hours = row["hours"] or 0.0
     part = hours / repeats.hours if repeats.hours else 0.0
     cost = f" and {hours_text(hours)} {repeats.unit}-hours" * bool(hours)

@@ -80,14 +80,6 @@ class FailureRates(ResultTable):
     note = text("Note", "why there is no interval, or that it is likely too narrow", optional=True)
 
 
-class FailureByRequest(FailureRates):
-    """Failure rate of each group with its success rate and mean runtimes."""
-
-    success_rate = fraction("Success rate", "one minus the failure rate")
-    success_mean_s = seconds("Mean runtime of successes", "mean runtime of successes")
-    failure_mean_s = seconds("Mean runtime of failures", "mean runtime of failures")
-
-
 class Association(ResultTable):
     """Association between groups and failure."""
 

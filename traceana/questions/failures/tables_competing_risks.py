@@ -90,8 +90,6 @@ class SurvivalQuantiles(ResultTable):
 
 
 class _Curves(Result):
-    """Curves and groups as text."""
-
     curves: pl.DataFrame
     groups: pl.DataFrame
 

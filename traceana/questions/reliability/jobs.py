@@ -386,7 +386,6 @@ def count_machines(trace: Trace, /) -> int | None:
 
 
 def _options(trace: Trace, total_machines: int | None) -> dict[str, Any]:
-    """Return the end of faults, the number of machines and the window of a trace."""
     window = trace.manifest.window_start_s, trace.manifest.window_end_s
     return {
         "end": "end_s" if trace.has("faults", ("machine_id", "start_s")) else None,

@@ -368,7 +368,6 @@ def _or_none(value: float) -> float | None:
 
 
 def _rows(log: FaultLog, keys: tuple[str, ...], confidence: float) -> pl.DataFrame:
-    """Return one row per group of faults, the most faults first."""
     outages = log.outages(keys).group_by(keys or pl.lit(0)).agg(log.down_s.sum())
     lost = {tuple(group) if keys else (): value for *group, value in outages.iter_rows()}
     parts = log.rows.partition_by(keys, as_dict=True, maintain_order=True) if keys else {}
@@ -434,7 +433,6 @@ def _repairs(rows: pl.DataFrame, log: FaultLog) -> dict[str, Any]:
 
 
 def _machines(log: FaultLog) -> pl.DataFrame:
-    """Return the machines with a fault, and p of so many faults by chance."""
     lost = log.outages().group_by(log.machine).agg(downtime_s=log.down_s.sum())
     if not log.has_ends:
         lost = lost.with_columns(downtime_s=pl.lit(None, pl.Float64))
@@ -467,7 +465,6 @@ def _negative_binomial(counts: Integers, every: Integers) -> Floats:
 
 
 def _counts(log: FaultLog) -> pl.DataFrame:
-    """Return the machines with at least so many faults, with two expectations."""
     counts = machine_counts(log)
     faults = np.arange(int(counts.max()) + 1)
     mean, alpha = float(counts.mean()), _or_none(fit_negative_binomial(counts)[0]) or 0.0
@@ -479,7 +476,6 @@ def _counts(log: FaultLog) -> pl.DataFrame:
 
 
 def _concurrent(log: FaultLog, down: pl.DataFrame) -> pl.DataFrame:
-    """Return mean, 99 % quantile and maximum of the machines down, over time."""
     held = np.diff(np.append(down["time_s"].to_numpy(), log.window_s[1]))
     counts = down["machines_down"].to_numpy()
     order = np.argsort(counts, kind="stable")

@@ -147,7 +147,6 @@ def _rate(result: ReliabilityResult, planned: int) -> str:
 
 
 def _offenders(result: ReliabilityResult) -> str:
-    """State which machines fail more often than chance explains, and how faults cluster."""
     worst = result.offenders
     machine, alert, excess, name = result.machines.columns[0], "", 0.0, ""
     if worst.height:

@@ -142,7 +142,6 @@ def _comparison_rows(
     confidence: float,
     clusters: _Clusters | None,
 ) -> list[dict[str, Any]]:
-    """Return the comparison of each family with the first, p-values adjusted over them."""
     best = ordered[0]
     if sample is None or math.isnan(fits[best].log_likelihood):
         return []
@@ -159,7 +158,6 @@ def _comparison_rows(
 
 
 def _natural(name: str, sample: Sample, theta: np.ndarray[Any, Any]) -> list[float]:
-    """Return the parameters in the unit of the values."""
     family = FAMILIES[name]
     location = float(theta[0]) + sample.center
     first = location if family.parameters[0] == "mu" else float(np.exp(location))
@@ -376,8 +374,6 @@ def _pvalues(
 
 
 class _Clusters:
-    """Fits to values in clusters."""
-
     def __init__(
         self, x: Floats, cut: Booleans, entered: Floats | None, cluster: Integers, sample: Sample
     ) -> None:
@@ -462,13 +458,11 @@ def _seen(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _fit(rows: pl.DataFrame, bound: float | str | None, **options: object) -> DistributionFits:
-    """Fit distributions, ordered by BIC, to the runtimes of rows."""
     chosen: dict[str, Any] = {"criterion": "bic", "resamples": 0, **_seen(rows), **options}
     return fit_distributions(rows["duration_s"], truncated_below=bound, **chosen)
 
 
 def _codes(rows: pl.DataFrame, unit: str | None) -> pl.Series | None:
-    """Return the codes of independent units; None without two of them."""
     if unit is None or rows[unit].n_unique() < 2:
         return None
     return rows[unit].rank("dense").cast(pl.Int64)
@@ -490,13 +484,6 @@ def _median(rows: pl.DataFrame, cohort: Cohort) -> Median:
     if cut <= MOST_NOT_ENDED * rows.height and is_census:
         return middle, None, None
     return middle, low, high
-
-
-def median_above(cohort: Cohort, bound_s: float, /) -> tuple[float | None, int]:
-    """Return the median of the runtimes of a bound and more, and how many there are."""
-    rows = cohort.rows.filter(pl.col("duration_s") >= bound_s)
-    entry = pl.when(pl.col("entry_s") > bound_s).then("entry_s").otherwise(0.0)
-    return _median(rows.with_columns(entry_s=entry), cohort)[0], rows.height
 
 
 def _sensitivity(rows: pl.DataFrame, truncated: str | None) -> pl.DataFrame | None:

@@ -217,7 +217,6 @@ def _rows(trace: Trace, table: str) -> pl.DataFrame:
 
 
 def _groupings(rows: pl.DataFrame, groups: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the groupings by one column, then the joint ones."""
     named = dict.fromkeys((*groups, *GROUPINGS))
     others = ("status", *OWNERS, "gpus", "group")
     varies = {
@@ -398,7 +397,6 @@ def _check_levels(quantiles: Sequence[float], split: float) -> list[float]:
 def _score(
     actual: Floats, given: Floats, base: Floats, level: float, *, units: Integers, confidence: float
 ) -> dict[str, float | None]:
-    """Return loss, coverage, and the skill over `base` with its interval."""
     predicted = np.where(np.isnan(given), base, given)
     loss, loss_of_base = (
         np.maximum(level * (actual - value), (level - 1) * (actual - value))
@@ -471,7 +469,6 @@ def _modeled(
 
 
 def _quantile(values: list[float], level: float) -> float:
-    """Return a quantile of sorted values by linear interpolation."""
     at = level * (len(values) - 1)
     below = int(at)
     above = min(below + 1, len(values) - 1)

@@ -29,7 +29,6 @@ from traceana.questions.runtimes.fit import (
     SEED,
     RuntimeDistributions,
     analyze_runtime_distributions,
-    median_above,
 )
 from traceana.questions.runtimes.tables import (
     DistributionFits,
@@ -85,9 +84,10 @@ def build(traces: Sequence[Trace]) -> Content:
         cohort = form_cohort(trace)
         fits[f"{cohort.title}: {cohort.noun}"] = (cohort, trace.once(analyze_runtime_distributions))
     blocks: list[Block] = [Text(_OPENING)]
-    first, further = list[str](), list[str]()
+    medians, first, further = list[Finding](), list[str](), list[str]()
     for name, (cohort, result) in fits.items():
         blocks += [Heading(name), *captioned(_details(cohort, result), cohort.title)]
+        medians += _median(cohort, result)
         if result.fits and result.fits.best and result.fits.table["n"][0] >= _FEWEST_ROWS:
             best, others = _findings(result.fits, result, cohort.title)
             first.append(best)
@@ -98,8 +98,7 @@ def build(traces: Sequence[Trace]) -> Content:
         blocks += [Heading("Tails of the distributions"), Text(_TAIL)]
         columns = [name for name in TailIndex.columns() if name not in ("n", "n_missing")]
         blocks += traces_table(tails, TailIndex, caption=caption, columns=columns)
-    median = _median_finding(fits)
-    findings = (*([median] if median else []), *first, *further)
+    findings = (*medians, *first, *further)
     return Content(findings, tuple(blocks), lead=tuple(_lead(fits)), limitations=_LIMITATIONS)
 
 
@@ -124,40 +123,19 @@ def _lead(fits: Fitted) -> list[Block]:
     ]
 
 
-def _median_finding(fits: Fitted) -> str:
-    texts, short = [], []
-    for cohort, result in fits.values():
-        median, low, high = result.median
-        if result.fits is None or result.fits.quantiles is None or median is None:
-            continue
-        interval = ""
-        if low is not None and high is not None:
-            interval = f"95 % CI {duration_range(low, high)}; "
-        above = "" if result.bound is None else f" of {duration(result.bound)} and more"
-        n = f"n = {result.n_timed:,} {cohort.noun}{above}"
-        short.append(f"{duration(median)} ({cohort.trace.label})")
-        texts.append(f"{duration(median)} in {cohort.title} ({interval}{n})")
-    if not texts:
-        return ""
-    bounds = [result.bound for _, result in fits.values() if result.bound is not None]
-    if len(texts) == 1 or not bounds:
-        first = f"Median runtimes: {'; '.join(texts)}."
-        first = first if len(texts) > 1 else f"The median runtime is {texts[0]}."
-        return Finding(first, heading=f"The median runtime is {listed(short)}")
-    return _longer_runtimes(fits, max(bounds), texts)
-
-
-def _longer_runtimes(fits: Fitted, bound_s: float, of_all: list[str]) -> Finding:
-    """State medians above a bound: a log without its short jobs has a longer median."""
-    short, numbers = [], []
-    for cohort, _ in fits.values():
-        median, number = median_above(cohort, bound_s)
-        if median is not None:
-            short.append(f"{duration(median)} ({cohort.trace.label})")
-            numbers.append(f"{cohort.title}: n = {number:,}")
-    heading = f"The median of runtimes of {duration(bound_s)} and more is {listed(short)}"
-    text = f"{heading} ({'; '.join(numbers)}). Of all runtimes: {'; '.join(of_all)}."
-    return Finding(text, heading=heading)
+def _median(cohort: Cohort, result: RuntimeDistributions) -> list[Finding]:
+    median, low, high = result.median
+    if result.fits is None or result.fits.quantiles is None or median is None:
+        return []
+    interval = ""
+    if low is not None and high is not None:
+        interval = f"95 % CI {duration_range(low, high)}; "
+    above = "" if result.bound is None else f" of runtimes of {duration(result.bound)} and more"
+    heading = f"the median{above or ' runtime'} is {duration(median)}"
+    finding = Finding(
+        f"{heading} ({interval}n = {result.n_timed:,} {cohort.noun}).", heading=heading
+    )
+    return [finding.of(cohort.title)]
 
 
 def _details(cohort: Cohort, result: RuntimeDistributions) -> Iterator[Block]:

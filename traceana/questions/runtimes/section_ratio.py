@@ -188,7 +188,6 @@ def _groups(cohort: _Cohort, what: str) -> list[Block]:
 
 
 def _findings(cohort: _Cohort) -> list[Finding]:
-    """Compare the CoV within the first grouping to that over all rows."""
     if cohort.is_cut_much:
         heading = f"mean runtimes are not estimable while {cohort.noun} still run"
         return [Finding(f"{heading}. {cohort.cut}", heading=heading, certainty="cannot tell")]
