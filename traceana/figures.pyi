@@ -22,9 +22,9 @@ from .questions.recurring.figures import plot_energy_saved as plot_energy_saved
 from .questions.failures.figures import plot_outcome_rates as plot_outcome_rates
 from .questions.failures.figures import plot_runtime_by as plot_runtime_by
 from .questions.failures.figures import plot_runtime_ratio as plot_runtime_ratio
-from .questions.failures.figures_survival import plot_cumulative_incidence as plot_cumulative_incidence
+from .questions.failures.figures import plot_cumulative_incidence as plot_cumulative_incidence
 from .questions.failures.figures import plot_failure_odds as plot_failure_odds
-from .questions.failures.figures_survival import plot_survival as plot_survival
+from .questions.failures.figures import plot_survival as plot_survival
 from .questions.operations.figures import plot_step_timeline as plot_step_timeline
 from .questions.operations.figures import plot_worker_slowdown as plot_worker_slowdown
 from .questions.recurring.figures import plot_recurring_choices as plot_recurring_choices

@@ -19,7 +19,14 @@ from findings import write_measured
 from scipy.signal import lfilter
 from scipy.stats import norm
 
-from traceana import compare_distributions, correlate, failure_rates, kaplan_meier, tail_index
+from traceana import (
+    compare_distributions,
+    compare_runtimes,
+    correlate,
+    failure_rates,
+    kaplan_meier,
+    tail_index,
+)
 from traceana.stats.time_blocks import time_blocks
 
 if TYPE_CHECKING:
@@ -55,20 +62,23 @@ def in_clusters(clusters: int, sizes: str) -> Sample:
         rows = values.select(pl.all(), pl.Series("c", of), pl.Series("g", group))
         positive = rows.with_columns(pl.col("x", "s").exp())  # ranks stay
         checks: Checks = {}
-        compared = dict.fromkeys(("x", "s"))
+        compared, ranked = dict.fromkeys(("x", "s")), dict.fromkeys(("x", "s"))
         if group.min() != group.max():
-            compared = {
-                value: compare_distributions(positive, value, "g", cluster="c").row(0, named=True)
-                for value in ("x", "s")
-            }
+            for value in ("x", "s"):
+                pair = compare_distributions(positive, value, "g", cluster="c")
+                ranks = compare_runtimes(positive, "g", runtime=value, cluster="c").pairs
+                compared[value], ranked[value] = pair.row(0, named=True), ranks.row(0, named=True)
         for value, above, distance in (("x", 0.0, 0.0), ("s", SHIFT, 2 * norm.cdf(SHIFT / 2) - 1)):
-            row, about = compared[value], f", {SHIFT} sd apart" if above else ", equal groups"
-            sign = -above if row and row["g"] == 0 else above
-            truth = norm.cdf(sign / np.sqrt(2))
-            checks[f"superiority{about}"] = row and holds(row, truth, "superiority_low")
-            checks[f"KS distance{about}"] = row and holds(row, distance, "ks_low")
-        for name, p in (("superiority", "superiority_pvalue"), ("KS distance", "ks_pvalue")):
-            pvalue = compared["x"] and compared["x"][p]
+            about = f", {SHIFT} sd apart" if above else ", equal groups"
+            row, pair = ranked[value], compared[value]
+            truth = norm.cdf(-above / np.sqrt(2))  # of group 0 against 1
+            checks[f"superiority{about}"] = row and holds(row, truth)
+            checks[f"KS distance{about}"] = pair and holds(pair, distance, "ks_low")
+        for name, of, p in (
+            ("superiority", ranked, "pvalue"),
+            ("KS distance", compared, "ks_pvalue"),
+        ):
+            pvalue = of["x"] and of["x"][p]
             checks[f"{name} rejects"] = None if pvalue is None else pvalue < 0.05
         tail = tail_index(norm.sf(x) ** (-1 / TAIL), cluster=of).row(0, named=True)
         checks["tail index"] = holds(tail, TAIL)

@@ -13,8 +13,7 @@ from traceana import cumulative_incidence, failure_model
 from traceana.drawing.svg import render_svg
 from traceana.errors import DataError
 from traceana.figures import draw_figure, plot_cumulative_incidence, plot_failure_odds
-from traceana.questions.failures.figures import describe_failure_odds
-from traceana.questions.failures.figures_survival import describe_cumulative_incidence
+from traceana.questions.failures.figures import describe_cumulative_incidence, describe_failure_odds
 from traceana.questions.failures.tables import OddsRatios
 from traceana.tables.declare import schema_of
 

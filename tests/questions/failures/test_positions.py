@@ -8,7 +8,7 @@ import pytest
 
 from traceana import open_store
 from traceana.ingesters.ingestion import store_frames
-from traceana.questions.failures.positions import failing_positions
+from traceana.questions.failures.repeats import failing_positions
 from traceana.questions.failures.section_repeats import build
 from traceana.store import Trace
 

@@ -165,7 +165,7 @@ def test_failures_are_those_counted_by_hand(
     )
     size = min(machines, total)
     found = traceana.job_failure_interval(
-        frame, size, total_machines=total, window=window, resamples=1
+        frame, size, total_machines=total, window=window
     ).intervals["observed_s"][0]
     expected = _expected_s(faults, total, window, size)
     assert found == (None if expected is None else pytest.approx(expected))

@@ -122,8 +122,6 @@ def test_groups_too_small_or_apart_are_null_with_their_reason() -> None:
     assert table.height == 6
     apart = table.filter(g="a", g_other="b").row(0, named=True)
     assert apart["ks_distance"] == 1
-    assert apart["cliffs_delta"] == -1
-    assert apart["superiority_low"] == 0
     small = table.filter(pl.col("g_other").is_null() | (pl.col("g_other") == "c"))
     assert small["note"].unique().to_list() == ["a group has fewer than two values"]
     assert small["ks_distance"].null_count() == small.height

@@ -33,12 +33,8 @@ def test_each_pair_is_what_scipy_has() -> None:
     for row in table.iter_rows(named=True):
         x, y = GROUPS[row["group"]], GROUPS[row["group_other"]]
         ks = scipy.stats.ks_2samp(x, y)
-        mw = scipy.stats.mannwhitneyu(x, y, use_continuity=False, method="asymptotic")
         assert np.isclose(row["ks_distance"], ks.statistic)
         assert np.isclose(row["ks_pvalue"], ks.pvalue)
-        assert np.isclose(row["superiority"], mw.statistic / len(x) / len(y))
-        assert np.isclose(row["cliffs_delta"], 2 * row["superiority"] - 1)
-        assert np.isclose(row["superiority_pvalue"], scipy.stats.brunnermunzel(x, y).pvalue)
         assert row["ks_low"] <= row["ks_distance"] <= row["ks_high"]
 
 
@@ -49,21 +45,19 @@ def test_two_groups_are_one_pair_and_one_is_none() -> None:
         compare_distributions(few.filter(group="calm"), "runtime_s", "group")
 
 
-def test_a_difference_of_shape_alone_is_seen_by_the_distance_alone() -> None:
+def test_a_difference_of_shape_is_seen() -> None:
     table = compare_distributions(ROWS, "runtime_s", "group", rng=1)
     calm_wild = table.filter(group="calm", group_other="wild").row(0, named=True)
     assert calm_wild["ks_pvalue_adjusted"] < 1e-6
-    assert calm_wild["superiority_pvalue_adjusted"] > 0.05
     calm_same = table.filter(group="calm", group_other="same").row(0, named=True)
     assert calm_same["ks_pvalue_adjusted"] > 0.05
     assert calm_same["ks_low"] == 0
 
 
-def test_p_is_adjusted_over_both_tests_of_all_pairs() -> None:
+def test_p_is_adjusted_over_all_pairs() -> None:
     table = compare_distributions(ROWS, "runtime_s", "group", rng=1)
-    raw = [*table["ks_pvalue"], *table["superiority_pvalue"]]
-    told = [*table["ks_pvalue_adjusted"], *table["superiority_pvalue_adjusted"]]
-    np.testing.assert_allclose(told, scipy.stats.false_discovery_control(raw))
+    expected = scipy.stats.false_discovery_control(table["ks_pvalue"].to_numpy())
+    np.testing.assert_allclose(table["ks_pvalue_adjusted"], expected)
 
 
 def test_a_seed_repeats_whatever_the_order_of_rows() -> None:

@@ -13,11 +13,11 @@ import polars as pl
 from traceana.page.blocks import Content, Text
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.failures.positions import failing_positions
 from traceana.questions.failures.repeats import (
     AGAIN_S,
     FIRST_S,
     Repeats,
+    failing_positions,
     fewest_tries,
     find_repeats,
 )

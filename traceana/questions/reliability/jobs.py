@@ -21,7 +21,6 @@ from traceana.questions.reliability.machines import (
     dispersion_of_total,
     machine_counts,
     machine_reliability,
-    measure_dispersion,
     read_log,
     time_blocks,
 )
@@ -34,8 +33,6 @@ from traceana.questions.reliability.tables import (
 )
 from traceana.questions.trends.gaps import WEEK, slope_over_time
 from traceana.stats.arguments import (
-    MOST_RESAMPLES,
-    as_generator,
     check_confidence,
     check_count,
     is_number,
@@ -61,8 +58,6 @@ def job_failure_interval(
     total_machines: int | None = None,
     window: Window | None = None,
     confidence: float = 0.95,
-    resamples: int = 999,
-    rng: int | np.random.Generator = 1,
 ) -> JobFailureResult:
     """Compute the mean time to failure of a job on N machines.
 
@@ -74,7 +69,7 @@ def job_failure_interval(
 
     Parameters
     ----------
-    faults, machine, start, end, total_machines, window, resamples, rng
+    faults, machine, start, end, total_machines, window
         As in :func:`machine_reliability`.
     machines
         Machines N of the job, or several numbers.
@@ -84,8 +79,8 @@ def job_failure_interval(
     Returns
     -------
     JobFailureResult
-        ``.intervals``, one row per number of machines, and ``.dispersion``: a variance near the
-        mean, over machines and over time, supports the independence that mean_s assumes.
+        ``.intervals``, one row per number of machines. ``.dispersion`` of
+        :func:`machine_reliability` speaks for or against the independence that mean_s assumes.
 
     Raises
     ------
@@ -103,14 +98,12 @@ def job_failure_interval(
     a job on 2 machines fails every 10 d (10 d from the log)
     """
     check_confidence(confidence)
-    check_count("resamples", resamples, most=MOST_RESAMPLES)
     sizes = list(machines) if isinstance(machines, Iterable) else [machines]
     for size in sizes:
         check_count("machines", size, most=_MOST_MACHINES)
     log = read_log(
         faults, machine=machine, start=start, end=end, total_machines=total_machines, window=window
     )
-    dispersion = measure_dispersion(log, resamples=resamples, rng=as_generator(rng))
     n, node_s = log.rows.height, log.node_days * DAY_S
     low, high = rate_interval(
         n, node_s, dispersion=dispersion_of_total(log, log.rows), confidence=confidence
@@ -129,7 +122,6 @@ def job_failure_interval(
     return JobFailureResult(
         rate=1000 * n / log.node_days,
         intervals=pl.DataFrame(rows, schema=schema_of(JobFailureIntervals)),
-        dispersion=dispersion,
     )
 
 

@@ -256,9 +256,6 @@ class JobFailureResult(Result):
         Faults per 1,000 node-days.
     intervals
         Mean time to failure, one row per number of machines.
-    dispersion
-        Variance of the number of faults over machines, and over blocks of time: near 1 speaks for
-        the independence that `mean_s` assumes.
 
     Examples
     --------
@@ -273,7 +270,6 @@ class JobFailureResult(Result):
 
     rate: float
     intervals: Annotated[pl.DataFrame, JobFailureIntervals]
-    dispersion: Annotated[pl.DataFrame, FaultDispersion]
 
     def summary(self) -> str:
         """Return the mean time to failure by number of machines as text."""

@@ -41,7 +41,6 @@ from traceana.stats.permutation import (
     ks_interval,
     too_few_clusters,
 )
-from traceana.stats.ranks import placements, superiority
 from traceana.stats.survival import incidence, log_log_interval
 from traceana.store.frames import (
     LARGEST,
@@ -101,9 +100,8 @@ def compare_distributions(
         {columns}
 
         The KS test uses the exact distribution for groups of up to 500 values; ties make its p
-        too large. Superiority and its p are those of :func:`compare_runtimes`. The p-values of
-        both tests of all pairs are adjusted by Benjamini and Hochberg. If a group has fewer than
-        two values all but the counts is null.
+        too large. The p-values of all pairs are adjusted by Benjamini and Hochberg. If a group has
+        fewer than two values all but the counts is null.
 
     Raises
     ------
@@ -115,8 +113,8 @@ def compare_distributions(
     >>> import polars as pl, traceana
     >>> tasks = pl.DataFrame({"gpu": ["T4"] * 6 + ["V100"] * 6, "runtime_s": range(1, 13)})
     >>> found = traceana.compare_distributions(tasks, "runtime_s", "gpu", resamples=99)
-    >>> found.select("gpu", "gpu_other", "superiority", pl.col("ks_distance").round(2)).rows()
-    [('T4', 'V100', 0.0, 1.0)]
+    >>> found.select("gpu", "gpu_other", "ks_distance").rows()
+    [('T4', 'V100', 1.0)]
     """
     keys = as_names(by)
     others = tuple(f"{key}_other" for key in keys)
@@ -146,10 +144,8 @@ def compare_distributions(
         both = (values[a], values[b]), (units[a], units[b])
         compared.append(row | _compare(*both, confidence, resamples, stream))
     table = pl.DataFrame(compared, schema=schema_of(DistributionPairs))
-    pvalues = adjust_pvalues(np.concatenate([table["ks_pvalue"], table["superiority_pvalue"]]))
-    of_ks, of_superiority = pvalues.reshape(2, -1)
-    columns = {"ks_pvalue_adjusted": of_ks, "superiority_pvalue_adjusted": of_superiority}
-    adjusted = table.with_columns(**columns).fill_nan(None)
+    pvalues = adjust_pvalues(table["ks_pvalue"].to_numpy())
+    adjusted = table.with_columns(ks_pvalue_adjusted=pvalues).fill_nan(None)
     first, second = (groups.select(keys)[[pair[side] for pair in pairs]] for side in (0, 1))
     second.columns = list(others)
     joined = pl.concat([first, second, adjusted], how="horizontal")
@@ -179,19 +175,12 @@ def _compare(
         ks_pvalue, low, high = clustered_ks(x, y, code, **options)
         if np.isnan(ks_pvalue):
             note = too_few_clusters(effective_clusters(np.ones(len(code)), code))
-    both, side = np.concatenate([x, y]), np.repeat([0, 1], [len(x), len(y)])
-    larger = superiority(side, placements(both, side), code, 0, 1, confidence=confidence)
     return {
         "ks_distance": float(test.statistic),
         "ks_low": low,
         "ks_high": high,
         "ks_pvalue": ks_pvalue,
-        "superiority": larger.superiority,
-        "superiority_low": larger.ci_low,
-        "superiority_high": larger.ci_high,
-        "superiority_pvalue": larger.pvalue,
-        "cliffs_delta": 2 * larger.superiority - 1,
-        "note": "no overlap, or no variation" if np.isnan(larger.ci_low) else note,
+        "note": note,
     }
 
 

@@ -143,18 +143,8 @@ class DistributionPairs(ResultTable):
     n_missing_other = count("Missing in second", "rows of the second group without a value")
     ks_distance = ratio("KS distance", "largest difference of the distribution functions")
     ks_low, ks_high = ci("conservative bootstrap interval of the KS distance", display="ratio")
-    superiority = ratio(
-        "P(first is larger)",
-        "probability that a value of the first group is larger, ties counted half",
-    )
-    superiority_low, superiority_high = ci("its interval (Brunner and Munzel)", display="ratio")
-    cliffs_delta = ratio("Cliff's delta", "`2 * superiority - 1`")
     ks_pvalue = p_value("p of KS", "two-sample Kolmogorov-Smirnov test")
-    ks_pvalue_adjusted = p_value("Adjusted p of KS", "adjusted over both tests of all pairs")
-    superiority_pvalue = p_value("p of superiority", "Brunner and Munzel's test")
-    superiority_pvalue_adjusted = p_value(
-        "Adjusted p of superiority", "adjusted over both tests of all pairs"
-    )
+    ks_pvalue_adjusted = p_value("Adjusted p of KS", "Benjamini and Hochberg's, over all pairs")
     note = text("Note", "why a value is null")
 
 
