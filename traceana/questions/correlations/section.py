@@ -34,7 +34,6 @@ from traceana.questions.correlations.tables import Correlations
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE, THRESHOLDS, conclude
 from traceana.store import Trace
-from traceana.tables.declare import with_columns
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     correlation,
@@ -67,6 +66,7 @@ FEATURE_NAMES: Final = {
 }
 """Of each feature its name, its axis label, and its name in a title."""
 ALPHA: Final = 0.05
+_ESTIMATED: Final = ("n", "r", "ci_low", "ci_high", "pvalue_adjusted")
 SIGNIFICANT: Final = {"significant_t": "p < .05, published test", "significant": "Adjusted p < .05"}
 _LEVELS: Final = {
     "row": "rows",
@@ -133,38 +133,25 @@ def draw_forest(
 
 def compare_methods(
     cohort: Cohort, what: str, overall: pl.DataFrame, within: Sequence[pl.DataFrame], /
-) -> list[Table]:
-    """Return the table of Pearson's r beside Spearman's rho, overall and by the cohort's groups."""
+) -> Table:
+    """Return the table of Pearson's r and Spearman's rho, overall and by the cohort's groups."""
     frames = [overall.filter(level="row").with_columns(group=pl.lit("all"))]
     group, by = "Group", ""
     if cohort.by is not None:
         frames += [name_rows(table).with_columns(group=pl.col(cohort.by)) for table in within]
         group = key_heading(cohort.by)
         by = f", overall and within {in_sentence(group)}"
-    values = {"r": "{}", "ci_low": "CI from", "ci_high": "to", "pvalue_adjusted": "adjusted p"}
-    methods = {"pearson": "Pearson's r", "spearman": "Spearman's rho"}
     outcome = ["outcome"] if "outcome" in overall.columns else []
-    keys = [*outcome, "feature", "group", "n"]
-    rows = pl.concat([frame.select(*keys, "method", *values) for frame in frames])
-    if not set(methods) <= set(rows["method"]):
-        return []
-    order = [pl.col(name) != "success" for name in outcome]
-    columns, headings = dict[str, str](), {"group": group}
-    for (method, name), (value, heading) in product(methods.items(), values.items()):
-        columns[f"{value}_{method}"] = value
-        headings[f"{value}_{method}"] = heading.format(name)
-    return [
-        result_table(
-            rows.pivot("method", index=keys, values=[*values]).sort(
-                *order, "feature", pl.col("group") != "all", "group"
-            ),
-            with_columns(Correlations, columns),
-            columns=[*keys, *columns],
-            headings=headings,
-            caption=f"Pearson's r and Spearman's rho of {what} and the resources that "
-            f"{cohort.noun} request{by}. Each is adjusted in its own family of tests",
-        )
-    ]
+    columns = [*outcome, "feature", "group", "method", *_ESTIMATED]
+    first: list[pl.Expr] = [pl.col(name) != "success" for name in outcome]
+    order = [*first, pl.col("feature"), pl.col("group") != "all"]
+    return result_table(
+        pl.concat([frame.select(columns) for frame in frames]).sort(*order, "group", "method"),
+        Correlations,
+        headings={"group": group},
+        caption=f"Pearson's r and Spearman's rho of {what} and the resources that {cohort.noun} "
+        f"request{by}. Each is adjusted in its own family of tests",
+    )
 
 
 def _conclusion(row: dict[str, Any], answers: Answers) -> str:
@@ -291,7 +278,7 @@ def _cohort(cohort: Cohort) -> Content:
     by_group = [table for table in (by_pearson, within) if table is not None]
     lead: tuple[Block, ...] = (
         Gallery(tuple(draw_forest(cohort, "runtime", table, within))),
-        *compare_methods(cohort, "runtime", table, by_group),
+        compare_methods(cohort, "runtime", table, by_group),
     )
     counts = ("n", "n_missing", "n_excluded", "n_groups", "n_effective", "n_clusters")
     effects = ("r", "ci_low", "ci_high", "pvalue", "pvalue_adjusted", "pvalue_t", *SIGNIFICANT)

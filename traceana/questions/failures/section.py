@@ -138,7 +138,7 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
     overall, within = name_rows(result[0]), result[1]
     blocks: list[Block] = [
         Gallery(tuple(draw_forest(cohort, "failure", overall, within))),
-        *compare_methods(cohort, "failure", overall, [] if within is None else [within]),
+        compare_methods(cohort, "failure", overall, [] if within is None else [within]),
     ]
     if cohort.cluster is not None:
         blocks.append(

@@ -105,12 +105,11 @@ def _build(cohort: Cohort) -> Content:
         running = " Rows of status running ended by their removal, which is a separate event."
     what = f"Cumulative incidence of each event of {cohort.noun}{group}"
     panels = _figures(risks, cohort, group)
-    groups = risks.groups.select(risks.by).n_unique() if risks.by else 1
     figure = small_multiples(
         panels,
         key=f"incidence-{cohort.trace.id}",
         about=what,
-        heights_in=[1.7 + 0.13 * groups] * len(panels),
+        heights_in=[1.7] * len(panels),
         share_x=True,
     )
     tables = (
