@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 import traceana as analysis
-from traceana import claims, correlate, cumulative_incidence, kaplan_meier, simulate
+from traceana import claims, correlate, cumulative_incidence, simulate
 from traceana.modules import import_named
 from traceana.tables.result import Result, _short
 
@@ -51,14 +51,15 @@ def test_arrays_and_long_tuples_are_sizes_too() -> None:
     assert _short(("a", 2.5, None)) == "('a', 2.5, None)"
 
 
-def test_curves_print_a_line_a_group_with_the_estimate_and_its_interval() -> None:
+def test_a_summary_has_the_columns_of_its_tables_and_no_column_of_nulls() -> None:
     ends = cumulative_incidence(ROWS, by="cluster", events=("completed", "failed"))
-    head, *lines = str(ends).splitlines()
-    assert head == f"{ends.groups.height} curves, {ends.curves.height} steps"
+    head, first, *others = str(ends).splitlines()
+    assert head.split()[:5] == ["Cluster", "Event", "Rows", "Events", "Censored"]
     row = ends.groups.row(0, named=True)
-    assert lines[0] == (
-        f"a, completed: n = {row['n']}, {row['n_events']} events, {row['n_censored']} censored; "
-        f"cumulative incidence {row['incidence']:.3f} ({row['ci_low']:.3f} to {row['ci_high']:.3f})"
-    )
-    (all_rows,) = str(kaplan_meier(ROWS, events=("completed",))).splitlines()[1:]
-    assert all_rows.startswith("all: n = 160, 80 events, 80 censored; median ")
+    counted = [str(row[name]) for name in ("n", "n_events", "n_censored")]
+    assert first.split()[:5] == ["a", "completed", *counted]
+    low, high = (f"{100 * row[name]:.1f}" for name in ("ci_low", "ci_high"))
+    assert f"{100 * row['incidence']:.1f} %" in first
+    assert f"{low} to {high} %" in first
+    assert len(others) == 3
+    assert "Note" not in str(ends.only("completed"))

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from traceana.questions.reliability.tables import JobFailureResult, ReliabilityResult
 
 _SHOWN: Final = ("n", "rate", "ci_low", "ci_high", "mttr_s", "median_s", "availability")
-_MOST: Final = 10
 
 
 def reliability(
@@ -72,7 +71,6 @@ def _show(
     from traceana.questions.reliability.tables import (
         CheckpointIntervals,
         JobFailureIntervals,
-        MachineFaults,
         MachineReliability,
     )
     from traceana.tables.formatting import duration
@@ -89,9 +87,6 @@ def _show(
             headings=headings,
             null={by: "not stated"},
         )
-    sys.stdout.write("\nMachines with the most faults\n")
-    machine = result.machines.columns[0]
-    print_rows(result.machines.head(_MOST), MachineFaults, headings={machine: "Machine"})
     sys.stdout.write("\nMean time to failure of the job\n")
     columns = [name for name in jobs.intervals.columns if jobs.intervals[name].count()]
     print_rows(jobs.intervals, JobFailureIntervals, columns=columns)

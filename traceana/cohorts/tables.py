@@ -152,16 +152,4 @@ class WorkloadMapping(Result):
     workloads: Annotated[pl.DataFrame, MappedWorkloads]
     """The workloads, the shortest default run first. A data set without a default run comes
     last."""
-
-    def summary(self) -> str:
-        """Return a short text on the result."""
-        lines = [f"{self.groups.height:,} groups with {self.jobs.height:,} jobs"]
-        for row in self.workloads.iter_rows(named=True):
-            if row["groups"] is None:
-                lines.append(f"{row['dataset']}: none ({row['note']})")
-                continue
-            lines.append(
-                f"{row['dataset']} (default run {row['default_s']:,.0f} s): {row['groups']:,} "
-                f"groups with {row['jobs']:,} jobs, mean runtime {row['mean_s']:,.0f} s"
-            )
-        return "\n".join(lines)
+    summarized = (("workloads", "dataset", "default_s", "groups", "jobs", "mean_s", "note"),)

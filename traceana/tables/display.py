@@ -134,6 +134,25 @@ def html_table(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
+def text_table(frame: pl.DataFrame, table: type[ResultTable], columns: Sequence[str], /) -> str:
+    """Return keys and these columns, but those of nulls, of the first ten rows as aligned text."""
+    keys = [name for name in frame.columns if name not in table.columns()]
+    some = columns or table.columns()
+    shown = [name for name in (*keys, *some) if name in keys or frame[name].count()]
+    cells = cells_of(frame.head(_FIRST_ROWS), table, columns=shown)
+    rows = [cells.headings, *cells.rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    aligned = (
+        "  ".join(
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(row, widths, cells.numeric, strict=True)
+        ).rstrip()
+        for row in rows
+    )
+    more = f"\n{_FIRST_ROWS} of {frame.height:,} rows" if frame.height > _FIRST_ROWS else ""
+    return "\n".join(aligned) + more
+
+
 def csv_text(frame: pl.DataFrame, table: type[ResultTable] | None = None, /) -> str:
     """Return a frame as CSV: headings with the declared units, no cell that is a formula."""
     import polars as pl  # noqa: PLC0415  as above

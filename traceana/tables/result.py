@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from traceana.tables.declare import ResultTable, declared
-from traceana.tables.display import html_table
+from traceana.tables.display import html_table, text_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +45,8 @@ class Result:
     """Declaration of each field that is a frame: ``Annotated[pl.DataFrame, its declaration]``."""
     drawn_by: ClassVar[str] = ""
     """Function of :mod:`traceana.figures` that draws the result."""
+    summarized: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Tables that the summary has, each with its columns; all by default."""
 
     def __post_init__(self) -> None:
         for name, table in self.tables.items():
@@ -83,7 +85,11 @@ class Result:
 
     def summary(self) -> str:
         """Return a short text on the result."""
-        return repr(self)
+        parts = [
+            text_table(getattr(self, name), self.tables[name], columns)
+            for name, *columns in self.summarized
+        ]
+        return "\n\n".join(parts) or repr(self)
 
     def plot(self, *, ax: Axes | None = None, **options: object) -> Axes:
         """Draw the result; the options are those of the figure's function."""
@@ -100,7 +106,7 @@ class Result:
         return self
 
     def _repr_html_(self) -> str:
-        parts = [f"<pre>{escape(self.summary())}</pre>"]
+        parts = [] if self.summarized else [f"<pre>{escape(self.summary())}</pre>"]
         parts += [
             f"<p><b>{name}</b></p>{html_table(getattr(self, name), table)}"
             for name, table in self.tables.items()

@@ -8,7 +8,6 @@ from typing import Annotated
 import polars as pl
 
 from traceana.tables.declare import ResultTable, count, interval, number, p_value, text
-from traceana.tables.formatting import p_equals, plural
 from traceana.tables.result import Result
 
 
@@ -87,30 +86,21 @@ class CorrelationResult(Result):
         """Number of correlations with a p-value, which are the tests of the family."""
         return int(self.table["pvalue"].count())
 
-    def summary(self) -> str:
-        """Return a short text on the result."""
-        unit = f"clusters of {', '.join(self.cluster)}" if self.cluster else "rows or groups"
-        head = (
-            f"{plural(self.table.height, 'correlation')}, {self.confidence:.0%} intervals, "
-            f"{unit} treated as independent; p adjusted ({self.adjust}) over "
-            f"{plural(self.n_tested, 'test')}"
-        )
-        lines = [head]
-        for row in self.table.iter_rows(named=True):
-            where = ", ".join(f"{name} {row[name]}" for name in self.by)
-            points = f"{row['n']:,} rows"
-            if row["n_groups"] is not None:
-                points += f", {row['n_groups']:,} groups"
-            text = "none" if row["r"] is None else f"{row['r']:+.3f}"
-            if row["ci_low"] is not None:
-                text += f" [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
-            if row["pvalue_adjusted"] is not None:
-                points += f", adjusted {p_equals(row['pvalue_adjusted'])}"
-            lines.append(
-                f"{f'{where}: ' if where else ''}{row['x']} and {row['y']}, {row['method']}, "
-                f"{row['level']}: {text} ({points})" + (f"; {row['note']}" if row["note"] else "")
-            )
-        return "\n".join(lines)
+    summarized = (
+        (
+            "table",
+            "x",
+            "y",
+            "method",
+            "level",
+            "n",
+            "r",
+            "ci_low",
+            "ci_high",
+            "pvalue_adjusted",
+            "note",
+        ),
+    )
 
 
 @dataclass(frozen=True)

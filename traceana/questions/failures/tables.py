@@ -21,7 +21,6 @@ from traceana.tables.declare import (
     seconds,
     text,
 )
-from traceana.tables.formatting import p_equals
 from traceana.tables.result import Result
 
 _CLUSTERS = "clusters among the rows, only with `cluster`"
@@ -209,24 +208,10 @@ class RuntimeComparison(Result):
     """One row per group."""
     pairs: Annotated[pl.DataFrame, RuntimePairs]
     """One row per pair of groups."""
-
-    def summary(self) -> str:
-        """Return a short text on the result."""
-        row = self.test.row(0, named=True)
-        head = f"{row['n']:,} runtimes in {row['n_groups']} groups"
-        if row["n_clusters"] is not None:
-            head += f", {row['n_clusters']:,} clusters"
-        if row["epsilon_squared"] is None:
-            return f"{head}: {row['note']}"
-        differ = (self.pairs["pvalue_adjusted"] < 0.05).sum()
-        bounds = "no interval"
-        if row["ci_low"] is not None:
-            bounds = f"{row['ci_low']:.3g} to {row['ci_high']:.3g}"
-        test = "no test" if row["pvalue"] is None else p_equals(row["pvalue"])
-        return (
-            f"{head}\nepsilon squared {row['epsilon_squared']:.3g} ({bounds}); rank ANOVA {test}"
-            f"\n{differ} of {self.pairs.height} pairs differ at an adjusted p below 0.05"
-        )
+    summarized = (
+        ("test", "n", "n_groups", "epsilon_squared", "ci_low", "ci_high", "pvalue", "note"),
+        ("pairs", "superiority", "ci_low", "ci_high", "pvalue_adjusted", "note"),
+    )
 
 
 class OddsRatios(ResultTable):
@@ -371,31 +356,20 @@ class FailureModel(Result):
     failure: tuple[str, ...] = ("failed",)
     """Status values that count as success and as failure."""
     drawn_by = "plot_failure_odds"
-
-    def summary(self) -> str:
-        """Return a short text on the result."""
-        row = self.fit.row(0, named=True)
-        head = (
-            f"{row['failures']:,} of {row['n']:,} rows failed (status {', '.join(self.failure)}); "
-            f"{row['n_excluded']:,} excluded; standard errors: {row['errors']}"
-        )
-        lines = [head]
-        for term in self.odds_ratios.iter_rows(named=True):
-            name = " ".join(part for part in (term["feature"], term["level"]) if part)
-            if term["reference"] is not None:
-                name += f" versus {term['reference']}"
-            value = term["note"]
-            if term["odds_ratio"] is not None:
-                value = f"{term['odds_ratio']:.3g} ({term['note']})"
-            if term["ci_low"] is not None:
-                value = f"{term['odds_ratio']:.3g} ({term['ci_low']:.3g} to {term['ci_high']:.3g})"
-            lines.append(f"odds ratio, {name}: {value}")
-        if row["auc"] is not None:
-            lines.append(
-                f"held-out rows: AUC {row['auc']:.3f}, Brier score {row['brier']:.4f}; "
-                f"{row['brier_of_rate']:.4f} for the mean rate"
-            )
-        return "\n".join(lines)
+    summarized = (
+        (
+            "odds_ratios",
+            "feature",
+            "level",
+            "reference",
+            "n",
+            "odds_ratio",
+            "ci_low",
+            "ci_high",
+            "note",
+        ),
+        ("fit", "n", "failures", "n_excluded", "auc", "brier", "brier_of_rate", "errors"),
+    )
 
 
 class HazardByRuntime(ResultTable):

@@ -9,7 +9,6 @@ import polars as pl
 
 from traceana.errors import DataError
 from traceana.tables.declare import ResultTable, ci, count, fraction, number, seconds, text
-from traceana.tables.formatting import duration, duration_range
 from traceana.tables.result import Result
 
 _TRUNCATED = "rows observed from a runtime above 0 (delayed entry), only with `entry`"
@@ -89,34 +88,8 @@ class SurvivalQuantiles(ResultTable):
     note = text("Note", "why a value is null")
 
 
-class _Curves(Result):
-    curves: pl.DataFrame
-    groups: pl.DataFrame
-
-    def summary(self) -> str:
-        """Return a short text on the result."""
-        keys = self.groups.columns[: self.groups.columns.index("n")]
-        is_survival = "median_s" in self.groups.columns
-        name = "median_s" if is_survival else "incidence"
-        lines = [f"{self.groups.height:,} curves, {self.curves.height:,} steps"]
-        for row in self.groups.iter_rows(named=True):
-            what = ", ".join("not stated" if row[key] is None else str(row[key]) for key in keys)
-            rows = f"n = {row['n']:,}, {row['n_events']:,} events, {row['n_censored']:,} censored"
-            value, low, high = (row[column] for column in (name, "ci_low", "ci_high"))
-            if None in (value, low, high):
-                end = row["note"] or "no interval"
-            elif is_survival:
-                end = f"median {duration(value)} ({duration_range(low, high)})"
-            else:
-                end = f"cumulative incidence {value:.3f} ({low:.3f} to {high:.3f})"
-            if str(row["note"]).startswith("biased") and end != row["note"]:
-                end += f"; {row['note']}"
-            lines.append(f"{what or 'all'}: {rows}; {end}")
-        return "\n".join(lines)
-
-
 @dataclass(frozen=True, repr=False, eq=False)
-class CumulativeIncidence(_Curves):
+class CumulativeIncidence(Result):
     """Cumulative incidence of competing events, from :func:`traceana.cumulative_incidence`.
 
     Examples
@@ -133,6 +106,19 @@ class CumulativeIncidence(_Curves):
     groups: Annotated[pl.DataFrame, IncidenceGroups]
     """One row per group and event."""
     drawn_by = "plot_cumulative_incidence"
+    summarized = (
+        (
+            "groups",
+            "event",
+            "n",
+            "n_events",
+            "n_censored",
+            "incidence",
+            "ci_low",
+            "ci_high",
+            "note",
+        ),
+    )
 
     @property
     def by(self) -> list[str]:
@@ -163,7 +149,7 @@ class CumulativeIncidence(_Curves):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class SurvivalCurves(_Curves):
+class SurvivalCurves(Result):
     """Survival functions, from :func:`traceana.kaplan_meier`.
 
     Examples
@@ -183,6 +169,9 @@ class SurvivalCurves(_Curves):
     horizon_s: float
     """Horizon of the restricted mean."""
     drawn_by = "plot_survival"
+    summarized = (
+        ("groups", "n", "n_events", "n_censored", "median_s", "ci_low", "ci_high", "note"),
+    )
 
     @property
     def by(self) -> list[str]:

@@ -94,8 +94,8 @@ def job_failure_interval(
     >>> result = traceana.job_failure_interval(
     ...     faults, machines=2, total_machines=4, window=(0, 864_000)
     ... )
-    >>> print(result)
-    a job on 2 machines fails every 10 d (10 d from the log)
+    >>> result.intervals.select("mean_s", "observed_s").row(0)
+    (864000.0, 864000.0)
     """
     check_confidence(confidence)
     sizes = list(machines) if isinstance(machines, Iterable) else [machines]

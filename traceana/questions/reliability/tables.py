@@ -19,14 +19,6 @@ from traceana.tables.declare import (
     seconds,
     text,
 )
-from traceana.tables.formatting import (
-    duration,
-    p_equals,
-    percent,
-    plural,
-    three_digits,
-    three_digits_range,
-)
 from traceana.tables.result import Result
 
 _RATE = "1/1000 node-days"
@@ -214,36 +206,11 @@ class ReliabilityResult(Result):
         """Machines with more faults than chance explains (adjusted p of at most 5 %)."""
         return self.machines.filter(self.machines["pvalue_adjusted"] <= 0.05)
 
-    def summary(self) -> str:
-        """Return rate, repair, availability and repeat offenders as text."""
-        row = self.overall.row(0, named=True)
-        days = (self.window_s[1] - self.window_s[0]) / 86_400
-        limits = "" if self.is_stated else " (only machines with a fault are counted)"
-        machines = plural(self.total_machines, "machine")
-        interval = three_digits_range(row["ci_low"], row["ci_high"])
-        lines = [
-            f"{plural(row['n'], 'fault')} of {machines} in {days:,.1f} days{limits}",
-            f"{three_digits(row['rate'])} faults per 1,000 node-days (95 % CI {interval})",
-        ]
-        if row["mtbf_s"] is not None:
-            lines.append(f"mean time between failures of a machine: {duration(row['mtbf_s'])}")
-        if row["mttr_s"] is not None:
-            median = row["median_s"]
-            middle = "not reached" if median is None else duration(median)
-            lines.append(f"time to repair: mean {duration(row['mttr_s'])}, median {middle}")
-        if row["availability"] is not None:
-            lines.append(f"availability: {percent(row['availability'])}")
-        lines += [
-            f"dispersion over {row['across']}: {three_digits(row['dispersion'])} "
-            f"({p_equals(row['pvalue'])} against Poisson)"
-            for row in self.dispersion.drop_nulls("dispersion").iter_rows(named=True)
-        ]
-        worst = self.offenders
-        names = ", ".join(map(str, worst[worst.columns[0]][:5])) or "none"
-        more = f" and {worst.height - 5:,} others" if worst.height > 5 else ""
-        lines.append(f"machines that fail more often than chance: {names}{more}")
-        lines += [f"note: {row['note']}"] if row["note"] else []
-        return "\n".join(lines)
+    summarized = (
+        ("overall", "n", "rate", "ci_low", "ci_high", "mttr_s", "median_s", "availability", "note"),
+        ("machines", "n", "expected", "pvalue_adjusted", "downtime_s"),
+        ("dispersion", "across", "dispersion", "pvalue"),
+    )
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -270,14 +237,4 @@ class JobFailureResult(Result):
 
     rate: float
     intervals: Annotated[pl.DataFrame, JobFailureIntervals]
-
-    def summary(self) -> str:
-        """Return the mean time to failure by number of machines as text."""
-        lines = []
-        for row in self.intervals.iter_rows(named=True):
-            line = f"a job on {plural(row['machines'], 'machine')} fails every "
-            line += "?" if row["mean_s"] is None else duration(row["mean_s"])
-            if row["observed_s"] is not None:
-                line += f" ({duration(row['observed_s'])} from the log)"
-            lines.append(line)
-        return "\n".join(lines)
+    summarized = (("intervals",),)

@@ -192,26 +192,10 @@ class DistributionFits(Result):
         rows = self.parameters.filter(family=family).drop_nulls("estimate")
         return dict(rows.select("parameter", "estimate").iter_rows())
 
-    def summary(self) -> str:
-        """Return a short text on the result."""
-        first = self.table.row(0, named=True)
-        bound = first["truncated_below"]
-        lines = [
-            f"{first['n']:,} values, {first['n_censored']:,} censored, {self.n_missing:,} missing"
-            + ("" if bound is None else f"; left-truncated at {bound:g}")
-        ]
-        for row in self.table.iter_rows(named=True):
-            line = f"{row['family']:12}"
-            if row["log_likelihood"] is not None:
-                values = ", ".join(f"{k} {v:.4g}" for k, v in self.params(row["family"]).items())
-                line += f" {self.criterion} +{row['delta']:<10,.1f} ks {row['ks_statistic']:.4f}"
-                if row["ks_pvalue"] is not None:
-                    line += f" (p {row['ks_pvalue']:.3g})"
-                line += f"  {values}"
-            if row["note"] is not None:
-                line += f"  [{row['note']}]"
-            lines.append(line)
-        return "\n".join(lines)
+    summarized = (
+        ("table", "family", "n", "delta", "ks_statistic", "ks_pvalue", "note"),
+        ("parameters", "family", "parameter", "estimate", "ci_low", "ci_high"),
+    )
 
 
 class RuntimePredictions(ResultTable):
