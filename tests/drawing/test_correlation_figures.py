@@ -15,12 +15,12 @@ from traceana.drawing.svg import render_svg
 from traceana.errors import DataError
 from traceana.figures import (
     draw_figure,
+    get_figure,
     plot_correlations,
     plot_runtime_against,
     plot_small_multiples,
 )
 from traceana.page.blocks import Drawing
-from traceana.questions.correlations.figures import describe_correlations
 
 MEANS = pl.DataFrame(
     {"value": [0.0, 25, 50, 100, 800], "n": [2, 1, 8, 4, 1], "mean": [50.0, 400, 100, 300, 9000]}
@@ -68,9 +68,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
 
 
 def test_descriptions_count() -> None:
-    assert describe_correlations(CORRELATIONS) == (
-        "4 correlations over up to 90 rows; 1 without a value are not drawn."
-    )
+    assert get_figure("correlations").describe(CORRELATIONS) == "n = 90 rows."
     assert describe_small_multiples([PANEL, PANEL]) == "2 panels. First panel: n = 16 rows."
 
 

@@ -11,7 +11,6 @@ from matplotlib.collections import LineCollection, PathCollection
 from traceana import failure_rates, outcome_rates, runtime_by
 from traceana.errors import DataError
 from traceana.figures import plot_outcome_rates, plot_runtime_by
-from traceana.questions.failures.figures import describe_runtime_by
 
 TASKS = pl.DataFrame(
     {
@@ -61,13 +60,6 @@ def test_a_logarithmic_axis_is_chosen_for_a_wide_range_and_says_so() -> None:
     )
     wide = plot_runtime_by(runtime_by(long, "gpu_type"))
     assert (wide.get_xscale(), wide.get_xlabel()) == ("log", "Mean runtime (logarithmic)")
-
-
-def test_an_interval_below_zero_is_told() -> None:
-    result = runtime_by(TASKS, "gpu_type")
-    assert result["ci_low"].min() < 0  # type: ignore[operator]
-    assert describe_runtime_by(result).endswith("at the left extend below 0.")
-    assert describe_runtime_by(result.filter(gpu_type="T4")) == "1 group, n = 3 runtimes."
 
 
 def test_rates_and_their_intervals_are_the_results_values() -> None:

@@ -52,7 +52,7 @@ def test_a_group_keeps_its_colour_whatever_the_event() -> None:
     assert colours["failed"].items() <= colours["completed"].items()
     assert describe_cumulative_incidence(ends.only("failed")) == (
         "n = 10 rows: 2 events, 2 censored (still running when last seen); 1 rows without a "
-        "runtime are excluded. 2 of 3 groups are drawn: the others have no event."
+        "runtime are excluded. 2 of 3 groups are drawn."
     )
 
 

@@ -11,7 +11,6 @@ from matplotlib.collections import LineCollection, PathCollection
 from traceana import summarize_runtime_ratio
 from traceana.errors import DataError
 from traceana.figures import plot_runtime_ratio
-from traceana.questions.failures.figures import describe_runtime_ratio
 
 JOBS = pl.DataFrame(
     {
@@ -57,9 +56,6 @@ def test_groups_are_named_with_n_and_those_without_a_runtime_left_out() -> None:
     ax = plot_runtime_ratio(RESULT)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b", "not stated"]
     assert [text.get_text() for text in ax.texts] == ["n = 4", "n = 3", "n = 2"]
-    told = describe_runtime_ratio(RESULT)
-    assert told == "3 groups of 2 to 4 runtimes. Bars clipped at the left reach 0."
-    assert describe_runtime_ratio(RESULT.filter(user="a")) == "1 group of 4 runtimes."
 
 
 def test_without_any_ratio_there_is_nothing_to_draw() -> None:

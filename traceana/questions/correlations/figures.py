@@ -12,7 +12,6 @@ from traceana.drawing.labels import legend_above, name_tick, small_size
 from traceana.drawing.registry import figure
 from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import plural
 
 _NEGLIGIBLE: Final = 0.1
 
@@ -22,6 +21,7 @@ _NEGLIGIBLE: Final = 0.1
     result="correlate, overall and by group",
     reading="Dot: correlation over rows; bar: its 95 % confidence interval; open dot: no interval; "
     "gray band: negligible (below 0.1); n: rows with both values.",
+    counts=(pl.max("n"), "row"),
 )
 def plot_correlations(
     result: pl.DataFrame,
@@ -89,11 +89,3 @@ def plot_correlations(
         lines = [Line2D([], [], color=color, marker="o", markersize=3.5) for color in colors]
         legend_above(ax, handles=lines, labels=outcomes, ncols=len(outcomes), borderaxespad=0.1)
     return ax
-
-
-def describe_correlations(result: pl.DataFrame) -> str:
-    """Return one sentence on the rows of the figure."""
-    table = result.drop_nulls("r")
-    left_out = result.height - table.height
-    none = f"; {left_out} without a value are not drawn" if left_out else ""
-    return f"{plural(table.height, 'correlation')} over up to {max(table['n']):,} rows{none}."

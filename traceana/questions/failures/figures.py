@@ -31,7 +31,6 @@ from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
     SurvivalCurves,
 )
-from traceana.tables.formatting import plural
 
 _TITLE_CHARACTERS: Final = 34
 _LOG_FROM: Final = 20
@@ -132,6 +131,7 @@ def _counted(result: pl.DataFrame) -> str:
     result="runtime_by",
     reading="Dot: mean or median, as the axis states; bar: its 95 % confidence interval; diamond "
     "beside a mean: the median; n: number of runtimes.",
+    counts=(pl.sum("n"), "runtime"),
 )
 def plot_runtime_by(
     result: pl.DataFrame, /, *, ax: Axes | None = None, heading: str = "", log_x: bool | None = None
@@ -195,18 +195,13 @@ def plot_runtime_by(
     return ax
 
 
-def describe_runtime_by(result: pl.DataFrame) -> str:
-    """Return a sentence on the result for the caption."""
-    cut = " Intervals clipped at the left extend below 0." if (result["ci_low"] < 0).sum() else ""
-    return f"{plural(result.height, 'group')}, n = {result['n'].sum():,} runtimes.{cut}"
-
-
 @figure(
     "runtime-ratio",
     result="summarize_runtime_ratio",
     reading="Thin bar: 5 % to 95 % quantile of runtime over the mean of its group. Thick bar: 25 % "
     "to 75 %. Diamond: median. Tick: 99 %. Dashed line: the mean, which is 1 in every group. n: "
     "number of runtimes.",
+    counts=(pl.sum("n"), "runtime"),
 )
 def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the quantiles of runtime ratios by group, one row per group.
@@ -254,14 +249,6 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.set_xlim(left=left)
     ax.set(xlabel="Runtime / mean of the group (logarithmic)", title="Runtime ratios")
     return ax
-
-
-def describe_runtime_ratio(result: pl.DataFrame) -> str:
-    """Return a sentence on the result for the caption."""
-    table = result.filter(pl.col("p95") > 0)
-    cut = " Bars clipped at the left reach 0." if (table["p05"] == 0).any() else ""
-    sizes = " to ".join(f"{n:,}" for n in dict.fromkeys((min(table["n"]), max(table["n"]))))
-    return f"{plural(table.height, 'group')} of {sizes} runtimes.{cut}"
 
 
 _BEYOND: Final = 20.0
@@ -375,6 +362,7 @@ _LEAST_S = 1e-3
     reading="Line: fraction of rows that run longer than the runtime (Kaplan-Meier estimate); "
     "band: its pointwise 95 % confidence interval; dotted: half of the rows, where the lines "
     "cross it at their median.",
+    counts=(pl.sum("n"), "row"),
 )
 def plot_survival(result: SurvivalCurves, /, *, ax: Axes | None = None, heading: str = "") -> Axes:
     """Draw the survival function of runtimes, one line per group.
@@ -411,22 +399,6 @@ def plot_survival(result: SurvivalCurves, /, *, ax: Axes | None = None, heading:
     _finish(ax, "Still running", heading or "Survival of runtimes", lines, keys)
     ax.set_ylim(0, 1)
     return ax
-
-
-def describe_survival(result: SurvivalCurves) -> str:
-    """Return one sentence on the rows of the figure."""
-    return _describe(result.groups, _drawn(result).height, "ended")
-
-
-def _describe(groups: pl.DataFrame, drawn: int, ended: str, why: str = "") -> str:
-    n, events, censored, excluded = (
-        groups[name].sum() for name in ("n", "n_events", "n_censored", "n_excluded")
-    )
-    few = f" {drawn} of {groups.height} groups are drawn{why}." if drawn < groups.height else ""
-    return (
-        f"n = {n:,} rows: {events:,} {ended}, {censored:,} censored (still running when last seen);"
-        f" {excluded:,} rows without a runtime are excluded.{few}"
-    )
 
 
 def _drawn(result: SurvivalCurves) -> pl.DataFrame:
@@ -565,9 +537,14 @@ def plot_cumulative_incidence(
 def describe_cumulative_incidence(result: CumulativeIncidence) -> str:
     """Return one sentence on the rows of the figure of a single event."""
     groups, drawn = result.groups, _largest_groups(result).height
-    none = groups.filter(n_events=0).height
-    why = ": the others have no event" if drawn + none == groups.height else ""
-    return _describe(groups, drawn, "events", why)
+    n, events, censored, excluded = (
+        groups[name].sum() for name in ("n", "n_events", "n_censored", "n_excluded")
+    )
+    few = f" {drawn} of {groups.height} groups are drawn." if drawn < groups.height else ""
+    return (
+        f"n = {n:,} rows: {events:,} events, {censored:,} censored (still running when last seen); "
+        f"{excluded:,} rows without a runtime are excluded.{few}"
+    )
 
 
 def _largest_groups(incidence: CumulativeIncidence) -> pl.DataFrame:
