@@ -46,7 +46,6 @@ from traceana.questions.failures.nodes import SIGNIFICANT, SlowNode
 from traceana.questions.failures.rates import MOST_VALUES, failure_by_request
 from traceana.questions.failures.runtimes import runtime_by
 from traceana.questions.failures.section_model import (
-    details,
     findings_of,
     state_overall,
     tests_table,
@@ -293,7 +292,7 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
                 folded=True,
             )
         )
-    return [*tables, *details(outcomes)]
+    return tables
 
 
 def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:

@@ -40,7 +40,6 @@ from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
     IncidenceAtTimes,
     SurvivalGroups,
-    SurvivalQuantiles,
 )
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.store import Trace
@@ -112,25 +111,16 @@ def _build(cohort: Cohort) -> Content:
         heights_in=[1.7] * len(panels),
         share_x=True,
     )
-    tables = (
-        result_table(
-            survival.groups.drop("n_excluded", "last_s"),
-            SurvivalGroups,
-            headings={"restricted_mean_s": f"{duration(survival.horizon_s)} restricted mean"},
-            caption="Median and restricted mean (mean of min(runtime, horizon)) of the time to any "
-            f"event of {cohort.noun}{group} (Kaplan-Meier)",
-        ),
-        result_table(
-            survival.quantiles,
-            SurvivalQuantiles,
-            caption=f"Quantiles of the time to any event of {cohort.noun}{group} (Kaplan-Meier), "
-            "not known where the curve does not fall that low",
-            folded=True,
-        ),
+    table = result_table(
+        survival.groups.drop("n_excluded", "last_s"),
+        SurvivalGroups,
+        headings={"restricted_mean_s": f"{duration(survival.horizon_s)} restricted mean"},
+        caption="Median and restricted mean (mean of min(runtime, horizon)) of the time to any "
+        f"event of {cohort.noun}{group} (Kaplan-Meier)",
     )
     about = Text(running, (*cohort.definitions, cohort.independence))
     lead = (figure, _incidence(risks, what))
-    return Content(_findings(risks, cohort), (about, *tables), lead, _LIMITATIONS)
+    return Content(_findings(risks, cohort), (about, table), lead, _LIMITATIONS)
 
 
 def draw_more(traces: Sequence[Trace]) -> list[Drawing]:

@@ -27,7 +27,6 @@ from traceana.questions.failures.tables import (
     GroupTests,
     ModelFit,
     OddsRatios,
-    RuntimePairs,
 )
 from traceana.questions.section_per_cohort import build_per_cohort
 from traceana.stats.multiplicity import INCONCLUSIVE, NEGLIGIBLE
@@ -272,30 +271,6 @@ def _excluded(rate: dict[str, Any], noun: str) -> str:
     if not parts:
         return f"all {noun} completed or failed."
     return f"{noun} not counted: {', '.join(parts)}."
-
-
-def details(outcomes: Outcomes, /) -> tuple[Block, ...]:
-    """Return the pairwise comparisons of runtimes."""
-    if outcomes.by is None:
-        return ()
-    heading, blocks = in_sentence(key_heading(outcomes.by)), list[Block]()
-    if outcomes.comparisons:
-        pairs = pl.concat(
-            result.pairs.select(pl.lit(status).alias("status"), pl.all())
-            for status, result in outcomes.comparisons.items()
-        )
-        blocks.append(
-            result_table(
-                pairs.drop("pvalue"),
-                RuntimePairs,
-                headings={f"{outcomes.by}_a": "First", f"{outcomes.by}_b": "Second"},
-                caption=f"Pairs of groups by {heading}: probability that a runtime of the first is "
-                "longer, and p of Brunner and Munzel's test, adjusted (Holm) over the pairs of a "
-                "status. Of rows that started in the observation window",
-                folded=True,
-            )
-        )
-    return tuple(blocks)
 
 
 _ALPHA: Final = 0.05

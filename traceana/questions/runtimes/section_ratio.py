@@ -332,13 +332,12 @@ _PREDICTION_LIMITATIONS: Final = (
 )
 _COLUMNS: Final = ("submit_s", "end_s", "runtime_s", "user", "job_name")
 _NAMED: Final = {
-    "all": "median of all earlier jobs",
+    "all": "quantile of all earlier jobs",
     "last": "last runtime of the same user and name",
     "mean": "mean of the same user and name",
-    "quantile": "median of the same user and name",
+    "quantile": "quantile of the same user and name",
     "model": "quantile regression",
 }
-_SHOWN: Final = ("predictor", "n", "pinball_s", "skill", "ci_low", "ci_high")
 _MOST: Final = 200_000  # latest jobs that are used
 _NOTICED: Final = 0.1
 """Skill below which a prediction is no main result."""
@@ -367,13 +366,13 @@ def _trace(trace: Trace) -> Content:
     result = trace.once(score_predictions)
     if result is None:
         return Content()
-    table = result_table(result, RuntimePredictions, caption="Predicted runtimes of jobs")
     medians = result.filter(quantile=0.5)
+    names = _NAMED | {"quantile": "median of the same user and name"}
     better = medians.filter(pl.col("ci_low") > 0).sort("skill")
     if better.height:
         best = better.row(-1, named=True)
         article = "a" if best["predictor"] == "model" else "the"
-        predictor, limits = _NAMED[best["predictor"]], interval(best, fraction_range)
+        predictor, limits = names[best["predictor"]], interval(best, fraction_range)
         change = f"{article} {predictor} predicts runtimes {share(best['skill'])} better"
     else:
         change, limits = "earlier runs of the same user and name predict runtimes no better", ""
@@ -385,14 +384,13 @@ def _trace(trace: Trace) -> Content:
         heading=heading,
         is_null=better.is_empty() or better["skill"][-1] < _NOTICED,
     )
-    lead = result_table(
-        medians.with_columns(pl.col("predictor").replace(_NAMED)),
+    table = result_table(
+        result.with_columns(pl.col("predictor").replace(_NAMED)),
         RuntimePredictions,
-        columns=_SHOWN,
-        caption="Predicted median runtimes of jobs; skill: reduction of the loss compared with the "
-        "median of all earlier jobs",
+        caption="Predicted runtimes of jobs; skill: reduction of the loss compared with the same "
+        "quantile of all earlier jobs",
     )
-    return Content((finding,), (table,), (lead,), _PREDICTION_LIMITATIONS).of(trace.label)
+    return Content((finding,), (), (table,), _PREDICTION_LIMITATIONS).of(trace.label)
 
 
 PREDICTIONS = Section(
