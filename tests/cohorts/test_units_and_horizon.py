@@ -87,11 +87,11 @@ def test_days_that_differ_beside_users_are_units_as_well(of_days: bool, tmp_path
     cohort = form_cohort(trace)
     assert cohort.cluster == "user"
     assert cohort.unit_columns == (("user", BLOCK) if of_days else ("user",))
-    assert ("so the 90 blocks of 1 d of submission" in cohort.independence) is of_days
+    assert ("and the 90 blocks of 1 d of submission" in cohort.independence) is of_days
     # the page of one trace states the units as well
     options: Any = {"only": ("outcomes",), "formats": "md"}
     page = traceana.build_report(trace.store, out=tmp_path / "page", **options).read_text()
-    assert page.count("Confidence intervals treat the 60 users as independent") == 1
+    assert page.count("Confidence intervals treat the 60 users") == 1
     rate = overall_failure(trace).rate
     width = rate["ci_high"] - rate["ci_low"]
 

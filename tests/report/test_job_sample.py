@@ -103,7 +103,7 @@ def test_gpu_hours_of_a_sample_are_about_those_of_the_trace(
     monkeypatch.undo()
     whole = hours_of(build(open_context(find_data_source(store.path), None), "task-runtimes"))
     for policy, hours in hours_of(part).items():
-        assert hours == pytest.approx(whole[policy], rel=0.3)
+        assert hours == pytest.approx(whole[policy], rel=0.5)
 
 
 def test_the_end_of_the_trace_is_that_of_all_its_rows(sampled: Context) -> None:

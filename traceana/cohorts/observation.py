@@ -61,11 +61,11 @@ class Observation:
             )
         if self.n_unlisted is not None:
             unlisted = max(self.n_unlisted, 0.0)
-            missing = 100 * unlisted / (self.n + unlisted)
+            least = f"at least {100 * unlisted / (self.n + unlisted):.2g} %"
             text += (
                 f" All of them ended within the window, so runtimes are right-truncated: {noun} "
-                f"still running at its end are missing, at least {missing:.2g} % by Lynden-Bell's "
-                "estimator (runtimes longer than the window are never listed)."
+                f"still running at its end are missing, {least if unlisted else 'if any are'} by "
+                "Lynden-Bell's estimator (runtimes longer than the window are never listed)."
             )
         return text
 

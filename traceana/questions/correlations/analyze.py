@@ -147,7 +147,7 @@ def correlate(
         )
         .otherwise("note"),
     )
-    return CorrelationResult(table, keys, adjust, confidence, clusters)
+    return CorrelationResult(table)
 
 
 def _among(what: str, named: Names, allowed: Sequence[str]) -> tuple[str, ...]:

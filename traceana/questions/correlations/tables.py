@@ -56,28 +56,19 @@ class CorrelationResult(Result):
     --------
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"gpus": [1, 2, 4, 8, 8], "runtime_s": [60, 50, 90, 200, 150]})
-    >>> result = traceana.correlate(jobs, "gpus", "runtime_s")
-    >>> result.n_tested, result.confidence
-    (1, 0.95)
+    >>> traceana.correlate(jobs, "gpus", "runtime_s").n_tested
+    1
     """
 
     table: Annotated[pl.DataFrame, Correlations]
     """One row per correlation."""
-    by: tuple[str, ...]
-    """Columns that the rows were grouped by."""
-    adjust: str
-    """Adjustment of the p-values over the family."""
-    confidence: float
-    """Coverage of the intervals."""
-    cluster: tuple[str, ...]
-    """Columns of the independent unit; empty if rows or groups are treated as independent."""
-
     drawn_by = "plot_correlations"
 
     def _drawn(self) -> pl.DataFrame:
         names = [name for name in ("y", "method", "level") if self.table[name].n_unique() > 1]
         series = pl.concat_str(names, separator=", ") if names else pl.lit(None, pl.String)
-        key = [pl.col(name).cast(pl.String).fill_null("not stated") for name in (*self.by, "x")]
+        by = [name for name in self.table.columns if name not in Correlations.columns()]
+        key = [pl.col(name).cast(pl.String).fill_null("not stated") for name in (*by, "x")]
         rows = self.table.with_columns(feature=pl.concat_str(key, separator=", "), outcome=series)
         return rows.with_columns(group=pl.lit(None, pl.String))
 

@@ -367,6 +367,8 @@ def standardized_failure_rates(
         shared=groups.over(within) == labels.height,
     )
     covered = int(rows.filter("shared")["n"].sum())
+    if not covered:
+        raise DataError(f"no stratum of {', '.join(within)} has rows of all groups")
     # of a row of a cell, whose rows add up to the cell
     part = pl.when("shared").then(pl.col("of_stratum") / covered / pl.col("size")).otherwise(0.0)
     rows = rows.with_columns(part=part)
@@ -402,11 +404,7 @@ def standardized_failure_rates(
         rate=failures / n,
         fraction_covered=covered / pl.sum("n"),
         **interval_columns(np.clip(ends, 0, 1)),
-        note=few.when(~varies).then(pl.lit("no row or every row failed: no interval"))
-        if covered
-        else pl.lit("no stratum has rows of all groups"),
+        note=few.when(~varies).then(pl.lit("no row or every row failed: no interval")),
     )
     table = table.with_columns(pl.when(varies).then(pl.col("ci_low", "ci_high")))
-    if not covered:
-        table = table.with_columns(standardized=None)
     return declared(table, StandardizedRates, by=keys)

@@ -413,14 +413,12 @@ def _bias(cohort: Cohort) -> str:
     not_ended = count_not_ended(cohort) / max(cohort.rows.height, 1)
     if not_ended < _NOTICED:
         return ""
-    way = "biased towards the outcome of short ones"
+    way = "biased, in an unknown direction"
     failed, completed = (_median_interval(cohort, status) for status in ("failed", "completed"))
-    if failed and completed:
-        way = "biased, in an unknown direction"
-        if failed[0] > completed[1]:
-            way = "likely too low, since failures come later than completions"
-        elif completed[0] > failed[1]:
-            way = "likely too high, since failures come sooner than completions"
+    if failed and completed and failed[0] > completed[1]:
+        way = "likely too low, since failures come later than completions"
+    elif failed and completed and completed[0] > failed[1]:
+        way = "likely too high, since failures come sooner than completions"
     return f"{100 * not_ended:.2g} % of all {cohort.noun} {NO_END}: the rate is {way}"
 
 

@@ -382,8 +382,6 @@ def failure_model(
         calibration=bins,
         fit=pl.DataFrame([summary], schema_of(ModelFit)).fill_nan(None),
         joint=joint,
-        success=succeeded,
-        failure=failed,
     )
 
 

@@ -352,9 +352,6 @@ class FailureModel(Result):
     """One row with the rows of the fit, and how well it predicts held-out rows."""
     joint: Annotated[pl.DataFrame, JointTests]
     """One row per set of collinear features, tested together."""
-    success: tuple[str, ...] = ("completed",)
-    failure: tuple[str, ...] = ("failed",)
-    """Status values that count as success and as failure."""
     drawn_by = "plot_failure_odds"
     summarized = (
         (

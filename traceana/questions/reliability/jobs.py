@@ -120,7 +120,6 @@ def job_failure_interval(
         for size in map(int, sizes)
     ]
     return JobFailureResult(
-        rate=1000 * n / log.node_days,
         intervals=pl.DataFrame(rows, schema=schema_of(JobFailureIntervals)),
     )
 

@@ -219,8 +219,6 @@ class JobFailureResult(Result):
 
     Attributes
     ----------
-    rate
-        Faults per 1,000 node-days.
     intervals
         Mean time to failure, one row per number of machines.
 
@@ -235,6 +233,5 @@ class JobFailureResult(Result):
     [8640000.0, 1728000.0]
     """
 
-    rate: float
     intervals: Annotated[pl.DataFrame, JobFailureIntervals]
     summarized = (("intervals",),)

@@ -244,7 +244,7 @@ def fit_distributions(
     >>> fits.table.select("family", pl.col("aic").round(0)).rows()
     [('lognormal', 2511.0), ('exponential', 2547.0)]
     """
-    x, cut, entered, n_missing = read_values(values, observed, entry)
+    x, cut, entered, _ = read_values(values, observed, entry)
     of = None if cluster is None else read_clusters(cluster, values)
     if resamples is None:
         resamples = 199 if len(x) <= _SIMULATED_UP_TO else 0
@@ -278,7 +278,6 @@ def fit_distributions(
         comparisons=pl.DataFrame(comparisons, schema=schema_of(FamilyComparisons)),
         quantiles=None,
         criterion=criterion,
-        n_missing=n_missing,
         confidence=confidence,
     )
     if cut.all() or len(x) < 2:

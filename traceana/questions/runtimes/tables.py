@@ -171,8 +171,6 @@ class DistributionFits(Result):
     two."""
     criterion: str
     """"aic" or "bic"."""
-    n_missing: int
-    """Values that were null or NaN, excluded."""
     confidence: float
     """Coverage of all intervals."""
     drawn_by = "plot_distribution_fit"
