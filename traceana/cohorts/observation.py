@@ -61,11 +61,12 @@ class Observation:
             )
         if self.n_unlisted is not None:
             unlisted = max(self.n_unlisted, 0.0)
-            least = f"at least {100 * unlisted / (self.n + unlisted):.2g} %"
+            share = 100 * unlisted / (self.n + unlisted)
+            least = f"at least {share:.2g} %" if unlisted else "none"
             text += (
                 f" All of them ended within the window, so runtimes are right-truncated: {noun} "
-                f"still running at its end are missing, {least if unlisted else 'if any are'} by "
-                "Lynden-Bell's estimator (runtimes longer than the window are never listed)."
+                f"still running at its end may be missing ({least} by "
+                "Lynden-Bell's estimator; runtimes longer than the window are never listed)."
             )
         return text
 
