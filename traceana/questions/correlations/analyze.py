@@ -210,11 +210,6 @@ def runtime_correlations(
         the feature count in n_missing, those with another status in n_excluded; rows with 0 are
         included.
 
-    Raises
-    ------
-    DataError
-        If no row has a status in `success` or `failure`.
-
     Examples
     --------
     >>> import polars as pl, traceana

@@ -383,53 +383,67 @@ def plot_survival(result: SurvivalCurves, /, *, ax: Axes | None = None, heading:
     >>> ax.get_title(loc="left")
     'Survival of runtimes'
     """
-    keys, groups = result.by, _drawn(result)
-    times = [time for time in result.curves["time_s"] if time > _LEAST_S]
-    if groups.is_empty() or not times:
-        raise DataError("plot_survival has nothing to draw: no row with a runtime has ended")
-    ax = start_axes(ax)
-    use_log_axis(ax, "x", times, durations=True)
-    left = min(times) / 1.5
-    ax.set_xlim(left, max([*times, *groups["last_s"]]))
-    ax.axhline(0.5, linestyle=":", color=shade(ax, 0.4))
-    lines = []
-    for group in groups.iter_rows(named=True):
-        steps = _of_group(result.curves, group, keys).rename({"survival": "fraction"})
-        lines.append(_draw_line(ax, steps, group, keys, left=left, start=1.0))
-    _finish(ax, "Still running", heading or "Survival of runtimes", lines, keys)
-    ax.set_ylim(0, 1)
-    return ax
-
-
-def _drawn(result: SurvivalCurves) -> pl.DataFrame:
-    """Return the groups with the most rows of which some have ended, in their order."""
     ended = result.groups.filter(pl.col("n_events") > 0)
-    return ended.filter(pl.col("n").rank("ordinal", descending=True) <= _MOST_CURVES)
+    groups = ended.filter(pl.col("n").rank("ordinal", descending=True) <= _MOST_CURVES)
+    curves = result.curves.rename({"survival": "fraction"})
+    if groups.is_empty():
+        raise DataError("plot_survival has nothing to draw: no row with a runtime has ended")
+    ax = _draw_curves(ax, curves, groups.with_row_index("place"), result.by, start=1.0, top=1.0)
+    ax.axhline(0.5, linestyle=":", color=shade(ax, 0.4))
+    ax.set(ylabel="Still running", title=heading or "Survival of runtimes")
+    return ax
 
 
 def _of_group(frame: pl.DataFrame, group: dict[str, Any], keys: list[str]) -> pl.DataFrame:
     return frame.filter(*(pl.col(key).eq_missing(pl.lit(group[key])) for key in keys))
 
 
-def _name(group: dict[str, Any], keys: list[str], **options: int) -> str:
-    return name_group((group[key] for key in keys), **options) if keys else "all"
-
-
 def _id(*parts: str) -> str:
     return "-".join(parts).replace(" ", "-")
 
 
-def _draw_line(
-    ax: Axes,
-    steps: pl.DataFrame,
-    group: dict[str, Any],
+def _draw_curves(
+    ax: Axes | None,
+    curves: pl.DataFrame,
+    groups: pl.DataFrame,
     keys: list[str],
     *,
-    left: float,
     start: float,
-    color: str | None = None,
-) -> tuple[str, Line2D]:
-    """Draw [time_s, fraction, ci_low, ci_high] of a group from the left end of the axis on."""
+    top: float | None = None,
+) -> Axes:
+    """Draw [*keys, time_s, fraction, ci_low, ci_high] of groups, each in the color of its place."""
+    times = [time for time in curves["time_s"] if time > _LEAST_S]
+    if not times:
+        raise DataError("curves have nothing to draw: no row has the event after 0 s")
+    ax = start_axes(ax)
+    use_log_axis(ax, "x", [*times, *groups["last_s"]], durations=True)
+    left = min(times) / 1.5
+    ax.set_xlim(left, max([*times, *groups["last_s"]]))
+    colors = rcParams["axes.prop_cycle"].by_key()["color"]
+    lines: list[tuple[str, Line2D]] = []
+    for group in groups.iter_rows(named=True):
+        steps = _of_group(curves, group, keys).sort("time_s")
+        name = name_group(group[key] for key in keys) if keys else "all"
+        line, color = (
+            _line(steps, group["last_s"], left, start),
+            colors[group["place"] % len(colors)],
+        )
+        look: dict[str, Any] = {"drawstyle": "steps-post", "linestyle": "-", "color": color}
+        (drawn,) = ax.plot(line["time_s"], line["fraction"], gid=_id("line", name), **look)
+        band: dict[str, Any] = {"step": "post", "color": color, "alpha": 0.18, "linewidth": 0}
+        ax.fill_between(*line["time_s", "ci_low", "ci_high"], gid=_id("band", name), **band)
+        lines.append((name, drawn))
+    ax.set_ylim(0, top or min(1.0, ax.get_ylim()[1]))
+    ax.yaxis.set_major_formatter(Percent())
+    ax.locator_params(axis="y", nbins=5)
+    ax.set_xlabel("Runtime (logarithmic)")
+    if keys:
+        name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
+    return ax
+
+
+def _line(steps: pl.DataFrame, last_s: float, left: float, start: float) -> pl.DataFrame:
+    """Return the steps from the left end of the axis to the last time, at most some hundreds."""
     if steps.height > _MOST_STEPS:
         at = np.unique(np.linspace(0, steps.height - 1, _MOST_STEPS).astype(int))
         spread = np.geomspace(1, steps.height, _MOST_STEPS).astype(int) - 1
@@ -438,39 +452,8 @@ def _draw_line(
     before = shown.filter(pl.col("time_s") <= left).tail(1).with_columns(time_s=pl.lit(left))
     if before.is_empty():
         before = pl.DataFrame([(left, start, start, start)], schema=shown.schema, orient="row")
-    last = shown.tail(1).with_columns(time_s=pl.lit(group["last_s"], pl.Float64))
-    line = pl.concat([before, shown.filter(pl.col("time_s") > left), last])
-    name = _name(group, keys)
-    (drawn,) = ax.plot(
-        line["time_s"],
-        line["fraction"],
-        drawstyle="steps-post",
-        linestyle="-",
-        color=color,
-        gid=_id("line", name),
-    )
-    ax.fill_between(
-        line["time_s"],
-        line["ci_low"],
-        line["ci_high"],
-        step="post",
-        color=drawn.get_color(),
-        alpha=0.18,
-        linewidth=0,
-        gid=_id("band", name),
-    )
-    return name, drawn
-
-
-def _finish(
-    ax: Axes, y_label: str, heading: str, lines: list[tuple[str, Line2D]], keys: list[str]
-) -> None:
-    ax.set_ylim(0, min(1.0, ax.get_ylim()[1]))
-    ax.yaxis.set_major_formatter(Percent())
-    ax.set(ylabel=y_label, xlabel="Runtime (logarithmic)", title=heading)
-    ax.locator_params(axis="y", nbins=5)
-    if keys:
-        name_lines(ax, lines, heading=name_columns(keys), margin_from=0)
+    last = shown.tail(1).with_columns(time_s=pl.lit(last_s, pl.Float64))
+    return pl.concat([before, shown.filter(pl.col("time_s") > left), last])
 
 
 @figure(
@@ -514,23 +497,14 @@ def plot_cumulative_incidence(
     only = result.only(event or result.events[0])
     keys, some = only.by, _largest_groups(only)
     steps = only.curves.join(some.select(*keys, "event"), on=[*keys, "event"], nulls_equal=True)
-    times = [time for time in steps["time_s"] if time > _LEAST_S]
-    if not times:
+    if some.is_empty():
         raise DataError(
             f"plot_cumulative_incidence has nothing to draw: no row is {only.events[0]}"
         )
-    ax = start_axes(ax)
-    use_log_axis(ax, "x", [*times, *some["last_s"]], durations=True)
-    left = min(times) / 1.5
-    ax.set_xlim(left, max([*times, *some["last_s"]]))
-    colors = rcParams["axes.prop_cycle"].by_key()["color"]
-    lines = []
-    for group in some.iter_rows(named=True):
-        of_group = _of_group(steps, group, keys).sort("time_s").rename({"incidence": "fraction"})
-        color = colors[group["place"] % len(colors)]
-        lines.append(_draw_line(ax, of_group, group, keys, left=left, start=0.0, color=color))
-    heading = heading or f"Cumulative incidence: {only.events[0]}"
-    _finish(ax, "Fraction of rows", heading, lines, keys)
+    steps = steps.rename({"incidence": "fraction"})
+    ax = _draw_curves(ax, steps, some, keys, start=0.0)
+    title = heading or f"Cumulative incidence: {only.events[0]}"
+    ax.set(ylabel="Fraction of rows", title=title)
     return ax
 
 

@@ -65,11 +65,6 @@ def hazard_by_runtime(
         One row per group, event (in the order of `events`) and interval in which a row ran:
         {columns}
 
-    Raises
-    ------
-    DataError
-        If edges_s do not ascend from 0, or a row enters after its end.
-
     Examples
     --------
     >>> import polars as pl, traceana

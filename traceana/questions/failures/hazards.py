@@ -95,11 +95,6 @@ def cause_specific_hazards(
         By statsmodels' ``PHReg`` with Efron's ties; more than 500 distinct runtimes are rounded up
         to quantiles of the cause's times, with Breslow's ties.
 
-    Raises
-    ------
-    DataError
-        As :func:`failure_model`.
-
     Examples
     --------
     >>> import numpy as np, polars as pl, traceana

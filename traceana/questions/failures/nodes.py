@@ -79,11 +79,6 @@ def node_failures(
         One row per node, the smallest adjusted p first, with the column `node` and
         {columns}
 
-    Raises
-    ------
-    DataError
-        If a column is missing or a status is unknown.
-
     Examples
     --------
     >>> import polars as pl, traceana

@@ -82,11 +82,6 @@ def job_failure_interval(
         ``.intervals``, one row per number of machines. ``.dispersion`` of
         :func:`machine_reliability` speaks for or against the independence that mean_s assumes.
 
-    Raises
-    ------
-    DataError
-        As :func:`machine_reliability`, or if `machines` is not a whole number from 1 on.
-
     Examples
     --------
     >>> import polars as pl, traceana
@@ -202,11 +197,6 @@ def checkpoint_interval(
     DataFrame
         Three rows per mean time to failure:
         {columns}
-
-    Raises
-    ------
-    DataError
-        If a time is not a finite number, is negative, or mttf_s or checkpoint_s is 0.
 
     Examples
     --------

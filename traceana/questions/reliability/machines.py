@@ -272,12 +272,6 @@ def machine_reliability(
         ``.overall``, ``.groups``, ``.machines`` (compared with chance), ``.offenders``,
         ``.counts``, ``.dispersion``, ``.concurrent``, ``.periods`` and ``.down``.
 
-    Raises
-    ------
-    DataError
-        If a fault ends before it starts, the window has no length, or total_machines is below the
-        machines with a fault.
-
     Examples
     --------
     >>> import polars as pl, traceana

@@ -103,11 +103,6 @@ def compare_distributions(
         too large. The p-values of all pairs are adjusted by Benjamini and Hochberg. If a group has
         fewer than two values all but the counts is null.
 
-    Raises
-    ------
-    DataError
-        If there are fewer than two groups.
-
     Examples
     --------
     >>> import polars as pl, traceana

@@ -330,11 +330,6 @@ def predict_runtimes(
         One row per quantile and predictor:
         {columns}
 
-    Raises
-    ------
-    DataError
-        If a quantile or the split is not in (0, 1), or no job is on one side of the split.
-
     Examples
     --------
     >>> import polars as pl, traceana
