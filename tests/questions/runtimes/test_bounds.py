@@ -46,7 +46,7 @@ def test_criteria_are_twice_and_log_n_times_the_parameters_less_twice_the_likeli
         likelihood = scipy.stats.gamma(own.get("shape", 1), scale=own["scale"]).logpdf(VALUES).sum()
         assert row["aic"] == pytest.approx(2 * len(own) - 2 * likelihood)
         assert row["bic"] == pytest.approx(np.log(300) * len(own) - 2 * likelihood)
-        assert row["note"] == "no p: pass resamples"
+        assert row["note"].startswith("no p: pass resamples")
 
 
 def test_a_fit_has_the_defaults_documented() -> None:

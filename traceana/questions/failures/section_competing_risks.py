@@ -50,6 +50,7 @@ from traceana.tables.formatting import (
     fraction_range,
     hours_text,
     in_sentence,
+    interval,
     listed,
     plural,
     share,
@@ -231,23 +232,16 @@ def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tupl
 
 
 def _of_all(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[Finding, ...]:
-    rows = incidence.incidence_at(_DAY_S).drop_nulls("incidence")
-    rows = rows.filter(pl.col("incidence") > 0).sort("incidence", descending=True)
-    if cohort.by or rows.is_empty():
+    at = incidence.incidence_at(_DAY_S).filter(pl.col("incidence") > 0)
+    rows = at.sort("incidence", descending=True).to_dicts()
+    if cohort.by or not rows:
         return ()
-    parts = [
-        f"{share(row['incidence'])} {_ENDED.get(row['event'], row['event'])}"
-        for row in rows.to_dicts()
-    ]
-    limits = [
-        f"{row['event']} {fraction_range(row['ci_low'], row['ci_high'])}"
-        for row in rows.drop_nulls(["ci_low", "ci_high"]).to_dicts()
-    ]
-    n = f"n = {incidence.groups['n'][0]:,}"
-    heading = f"within {duration(_DAY_S)} of runtime, {listed(parts)}"
-    interval = f"95 % CI: {', '.join(limits)}; " if limits else ""
-    text = f"{heading} (cumulative incidence; {interval}{n})."
-    return (Finding(text, heading=heading, is_description=True),)
+    parts = [f"{share(row['incidence'])} {_ENDED.get(row['event'], row['event'])}" for row in rows]
+    limits = [interval(row, fraction_range, " (95 % CI {})") for row in rows]
+    within = f"within {duration(_DAY_S)} of runtime"
+    text = f"{within}, {listed(map(''.join, zip(parts, limits, strict=True)))}"
+    text += f" (cumulative incidence; n = {incidence.groups['n'][0]:,})."
+    return (Finding(text, heading=f"{within}, {listed(parts)}", is_description=True),)
 
 
 def _largest_groups(incidence: CumulativeIncidence) -> list[dict[str, Any]]:

@@ -69,25 +69,23 @@ _UNTESTED: Final[dict[str, Any]] = {
     **dict.fromkeys(("ci_low", "ci_high", "statistic", "pvalue", "pvalue_adjusted")),
     "note": "rows in clusters: no test",
 }
+_NO_P: Final = "no p: pass resamples; in clusters, of complete values only"
 _NUMBERS: Final = ("estimate", "ci_low", "ci_high")
 PValue: TypeAlias = tuple[float | None, int]
 """A p-value and the number of its samples."""
 
 
 def _family_row(
-    name: str, fit: Fit | None, sample: Sample | None, pvalue: PValue | None, notes: tuple[str, str]
+    name: str, fit: Fit | None, sample: Sample | None, pvalue: PValue, note: str
 ) -> dict[str, Any]:
-    """Return the row of one family; the notes are why there is no fit, and why there is no p."""
+    """Return the row of one family; the note is why there is no fit."""
     row: dict[str, Any] = dict.fromkeys(_TABLE) | {"family": name}
     if fit is None or sample is None:
-        return row | {"note": notes[0]}
+        return row | {"note": note}
     if math.isnan(fit.log_likelihood):
         return row | {"note": fit.note}
     names, bound = FAMILIES[name].parameters, sample.bound
-    p, count = pvalue or (None, 0)
-    no_p = notes[1]
-    if pvalue is not None:
-        no_p = "no p: no simulated sample had two distinct uncensored values"
+    p, count = pvalue
     params = None
     if fit.covariance is not None:
         numbers = zip(names, _natural(name, sample, fit.theta), strict=True)
@@ -101,7 +99,7 @@ def _family_row(
         "ks_pvalue": p,
         "fraction_above_bound": None if bound is None else math.exp(fit.log_fraction_above(bound)),
         "resamples": count,
-        "note": "; ".join(filter(None, (fit.note, None if count else no_p))) or None,
+        "note": "; ".join(filter(None, (fit.note, None if count else _NO_P))) or None,
     }
 
 
@@ -254,11 +252,11 @@ def fit_distributions(
         fits, sample, note = _fit_all(x, cut, entered, bound, families)
         clusters = None if of is None or sample is None else _Clusters(x, cut, entered, of, sample)
         is_least = truncated_below == "min"
-        pvalues, why = _pvalues(
+        pvalues = _pvalues(
             x, fits, sample, clusters, resamples=resamples, rng=rng, is_least=is_least
         )
         rows = [
-            _family_row(name, fits.get(name), sample, pvalues.get(name), (note, why))
+            _family_row(name, fits.get(name), sample, pvalues.get(name, (None, 0)), note)
             for name in families
         ]
         rows.sort(key=lambda row: math.inf if row[criterion] is None else row[criterion])
@@ -343,11 +341,11 @@ def _pvalues(
     resamples: int,
     rng: int | np.random.Generator,
     is_least: bool,
-) -> tuple[dict[str, PValue], str]:
-    """Return the p-value of the KS distance of each family, and why there is none."""
+) -> dict[str, PValue]:
+    """Return the p-value of the KS distance of each family."""
     pvalues: dict[str, PValue] = {}
     if not resamples or sample is None:
-        return pvalues, "no p: pass resamples"
+        return pvalues
     # each family has its own stream, whichever others are fitted
     streams = dict(zip(FAMILIES, as_generator(rng).spawn(len(FAMILIES)), strict=True))
     step = resolution(x)
@@ -367,9 +365,7 @@ def _pvalues(
         elif clusters.is_complete and fit.covariance is not None:
             of_fit = (fit, clusters.y, clusters.terms(fit).scores, clusters.cluster)
             pvalues[name] = (multiplier_pvalue(*of_fit, distance=distance, **options), resamples)
-    if clusters is not None:
-        return pvalues, "no p for censored or truncated values in clusters"
-    return pvalues, "no p: pass resamples"
+    return pvalues
 
 
 class _Clusters:
