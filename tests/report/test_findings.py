@@ -51,9 +51,7 @@ def test_few_jobs_do_not_tell(tmp_path: Path) -> None:
     queue = np.repeat(["a", "b"], 15)
     failed = np.concatenate([np.arange(15) < k for k in (4, 7)])
     text = " ".join(findings(jobs_of(queue, failed), tmp_path))
-    assert (
-        "does not differ significantly by queue. The effect is inconclusive (Cramér's V 0." in text
-    )
+    assert " by queue is inconclusive (Cramér's V 0." in text
 
 
 def test_a_group_that_never_completes_is_named_and_judged_apart(tmp_path: Path) -> None:

@@ -222,12 +222,7 @@ def _tested(what: str, group: str, test: dict[str, Any]) -> list[str]:
         f"({test['measure']} {ratio(test['effect'])}{limits}; n = {test['n']:,}; adjusted "
         f"{p_equals(test['pvalue_adjusted'])})"
     )
-    verdict, differs = test["conclusion"], f"differs by {group}. The difference is"
-    if verdict == INCONCLUSIVE:
-        differs = f"does not differ significantly by {group}. The effect is"
-    elif verdict == NEGLIGIBLE:
-        differs, verdict = "differs negligibly or not at all", f"by {group}"
-    return [f"the {what} {differs} {verdict} {size}."]
+    return [f"the difference of the {what} by {group} is {test['conclusion']} {size}."]
 
 
 def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
@@ -257,20 +252,10 @@ def incidence_of(row: dict[str, Any], by: str, name: str = "fraction", /) -> str
 
 
 def _excluded(rate: dict[str, Any], noun: str) -> str:
-    parts = [
-        f"{rate[name]:,} {word}"
-        for name, word in (
-            ("cancelled", "cancelled"),
-            ("running", "running"),
-            ("pending", "pending"),
-            ("unknown", "of unknown status"),
-            ("n_missing", "without status"),
-        )
-        if rate[name]
-    ]
-    if not parts:
-        return f"all {noun} completed or failed."
-    return f"{noun} not counted: {', '.join(parts)}."
+    words = {"unknown": "of unknown status", "n_missing": "without status"}
+    names = ("cancelled", "running", "pending", *words)
+    parts = [f"{rate[name]:,} {words.get(name, name)}" for name in names if rate[name]]
+    return f"{noun} not counted: {', '.join(parts) or 'none'}."
 
 
 _ALPHA: Final = 0.05
