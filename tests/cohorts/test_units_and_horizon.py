@@ -332,7 +332,7 @@ def test_collinear_features_lead_with_what_they_do_together(tmp_path: Path) -> N
     )
     first, *_ = model_section([trace_of(jobs, tmp_path)]).findings
     assert "CPUs and memory (GiB) are together associated with failure (p < 0.001" in str(first)
-    assert str(first).endswith("which of them is not certain.")
+    assert str(first).endswith("; not certain of each alone: CPUs and memory (GiB).")
     assert "only together" in getattr(first, "heading", "")
 
 

@@ -223,8 +223,8 @@ def test_a_linear_association_has_no_square() -> None:
 @pytest.mark.parametrize(
     ("of_cpus", "said"),
     [
-        (0.0, "that of CPUs alone is not certain."),
-        (-2.5, "the interval of each excludes 1."),
+        (0.0, "; not certain of each alone: CPUs."),
+        (-2.5, "0.001, 2 df)."),
     ],
 )
 def test_the_page_states_which_of_collinear_features_is_not_certain(

@@ -334,11 +334,10 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     more_failures = pl.col("failures") * (1 - 1 / pl.col("odds_ratio"))  # than at a ratio of 1
     clear = tested.filter(significant, enough).sort(more_failures.abs(), descending=True)
     features = tested["feature"].unique(maintain_order=True).to_list()
-    none, no_effect = _NONE_CLEAR if features else (_UNTESTED, _UNTESTED)
     text, *more = [
         f"{_ratio_of(row, features, cohort.noun)}{_equally(row, cohort)[0]}."
         for row in clear.iter_rows(named=True)
-    ] or [f"{none}."]
+    ] or [f"{_NONE_CLEAR}."]
     opposite = clear.filter(pl.col("note") == REVERSED)
     reversed_ = [
         f"{_reversed(row, cohort.noun)} (odds ratio {three_digits(row['crude_odds_ratio'])}; "
@@ -375,7 +374,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     elif only_together:
         heading = f"{blocks[0]} predict failure, but only together"
     elif clear.is_empty():
-        heading = no_effect
+        heading = _NONE_CLEAR
         certainty = "cannot tell"
     else:
         row = clear.row(0, named=True)
@@ -391,11 +390,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     return lead, *others
 
 
-_NONE_CLEAR: Final = (
-    "no odds ratio of a single feature differs significantly from 1",
-    "no single feature predicts failure when the others are equal",
-)
-_UNTESTED: Final = "no feature can be distinguished from the others"
+_NONE_CLEAR: Final = "no single feature can be said to predict failure when the others are equal"
 
 
 def _equally(row: dict[str, Any], cohort: Cohort) -> tuple[str, str]:
@@ -410,12 +405,10 @@ def _together(row: dict[str, Any], unclear: list[str]) -> str:
     """State the test of collinear features together, and whose own interval contains 1."""
     names = [name.removesuffix(" doubled") for name in row["features"].split(", ")]
     alike = [in_sentence(name) for name in names if name in unclear]
-    apart = "the interval of each excludes 1" if not alike else "which of them is not certain"
-    if 0 < len(alike) < len(names):
-        apart = f"that of {listed(alike)} alone is not certain"
+    apart = f"; not certain of each alone: {listed(alike)}" if alike else ""
     p = f"{p_equals(row['pvalue'])}, {row['df']} df"
-    alike_names = listed(map(in_sentence, names))
-    return f"collinear features {alike_names} are together associated with failure ({p}); {apart}."
+    every = listed(map(in_sentence, names))
+    return f"collinear features {every} are together associated with failure ({p}){apart}."
 
 
 def _times(odds_ratio: float) -> str:
