@@ -27,7 +27,7 @@ FEATURES = {
     "GPUs": "gpus",
     "CPUs": "cpus",
     "memory (GiB)": "memory_gib",
-    "task size (instances)": "n_instances",
+    "instances": "n_instances",
 }
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby, product
-from operator import itemgetter
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 import polars as pl
@@ -57,14 +56,6 @@ class Answers(NamedTuple):
 
 RUN: Final = Answers("run longer", "run shorter", "may run longer or shorter", "run about as long")
 FAIL: Final = Answers("fail more often", "fail less often", "may fail more or less often")
-FEATURE_NAMES: Final = {
-    "gpus": ("GPUs", "GPUs requested", "requested GPUs"),
-    "cpus": ("CPUs", "CPUs requested", "requested CPUs"),
-    "memory_gib": ("memory (GiB)", "Memory requested (GiB)", "memory (GiB)"),
-    "n_instances": ("task size (instances)", "Task size (instances)", "task size"),
-    "nodes": ("nodes", "Nodes requested", "requested nodes"),
-}
-"""Of each feature its name, its axis label, and its name in a title."""
 ALPHA: Final = 0.05
 _ESTIMATED: Final = ("n", "r", "ci_low", "ci_high", "pvalue_adjusted")
 SIGNIFICANT: Final = {"significant_t": "p < .05, published test", "significant": "Adjusted p < .05"}
@@ -75,6 +66,11 @@ _LEVELS: Final = {
 }
 
 
+def name_feature(column: str, /) -> str:
+    """Return the name of a requested resource in a sentence."""
+    return in_sentence(key_heading(column))
+
+
 def name_rows(table: pl.DataFrame) -> pl.DataFrame:
     """Add the names of feature and level, and what is significant at .05."""
 
@@ -83,7 +79,7 @@ def name_rows(table: pl.DataFrame) -> pl.DataFrame:
         return pl.when(pl.col(p).is_not_null()).then(yes)
 
     return table.with_columns(
-        feature=pl.col("x").replace_strict({x: name for x, (name, _, _) in FEATURE_NAMES.items()}),
+        feature=pl.col("x").replace_strict({x: name_feature(x) for x in table["x"].unique()}),
         points=pl.col("level").replace_strict(_LEVELS),
         significant_t=below("pvalue_t"),
         significant=below("pvalue_adjusted"),
@@ -188,7 +184,7 @@ def state_correlations(
         row = alike.row(0, named=True)
         size, p = _conclusion(row, answers), row["pvalue_adjusted"]
         unclear = {NEGLIGIBLE: answers.alike, INCONCLUSIVE: answers.unclear}.get(size)
-        name = listed([requested(feature) for feature in alike["feature"]])
+        name = listed(alike["feature"].str.strip_suffix(" (GiB)"))
         if alike.height > 1:
             name += f", which rank the {cohort.noun} alike,"
         limits = interval(row, correlation_range, ", 95 % CI {}")
@@ -206,19 +202,10 @@ def state_correlations(
     if cohort.cluster is not None:
         units = f", {cohort.name_units(max(table['n_clusters'].drop_nulls(), default=0))}"
     first = f"{who} that request more {name} {answer}{when}"
-    sentences = [
-        f"{first} (Spearman's {numbers}; n = {rows}{units})",
-    ]
-    for answer, group in groupby(others, key=itemgetter(3)):
-        _, _, names, _, found = zip(*group, strict=True)
-        sentences.append(f"With more {' or '.join(names)} they {answer} ({'; '.join(found)})")
+    sentences = [f"{first} (Spearman's {numbers}; n = {rows}{units})"]
+    for _, _, name, answer, numbers in others:
+        sentences.append(f"With more {name} they {answer} ({numbers})")
     return ". ".join(sentences) + "."
-
-
-def requested(feature: str, /) -> str:
-    """Return what a row requests more of: memory, instances."""
-    name = in_sentence(feature).removesuffix(" (GiB)")
-    return "instances" if name == "task size (instances)" else name
 
 
 def _reversed(cohort: Cohort, row: dict[str, Any], within: pl.DataFrame | None) -> str:
@@ -343,7 +330,7 @@ def _heading(cohort: Cohort, ranks: pl.DataFrame) -> tuple[str, str, float]:
     order = [pl.col("outcome") == "success", pl.col("r").abs()]
     row = clear.sort(order, descending=True).row(0, named=True)
     longer = "longer" if row["r"] > 0 else "shorter"
-    feature = requested(str(row["feature"]))
+    feature = str(row["feature"]).removesuffix(" (GiB)")
     what = f"{_ended(cohort, row['outcome'])} that request more {feature} run {longer}"
     return f"{what} (rho {correlation(row['r'])})", row["outcome"], row["r"]
 
@@ -401,7 +388,7 @@ def _views(cohort: Cohort, both: pl.DataFrame) -> Gallery:
     panels = []
     every = [(outcome, x) for outcome, x, below_s in means if below_s is None]
     for outcome, x in sorted(every, key=cut.__contains__):
-        name = FEATURE_NAMES[x][0]
+        name = name_feature(x)
         views: Iterable[tuple[float | None, bool]] = [(None, False)]
         if (outcome, x) in cut:
             views = product((None, cut[outcome, x]), (False, True))

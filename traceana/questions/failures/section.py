@@ -25,12 +25,12 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.correlations.analyze import RESAMPLES, failure_association
+from traceana.questions.correlations.analyze import FEATURES, RESAMPLES, failure_association
 from traceana.questions.correlations.section import (
     FAIL,
-    FEATURE_NAMES,
     compare_methods,
     draw_forest,
+    name_feature,
     name_rows,
     state_correlations,
 )
@@ -73,8 +73,6 @@ from traceana.tables.formatting import (
     three_digits_range,
 )
 
-_FEATURES: Final = {column: heading for column, (_, heading, _) in FEATURE_NAMES.items()}
-
 
 def _columns(cohort: Cohort, table: pl.DataFrame, *names: str) -> list[str]:
     """Return those of the columns that a table has; a complete log has no sampling error."""
@@ -89,7 +87,7 @@ def _headings(cohort: Cohort) -> dict[str, str]:
 
 
 def _name(column: str) -> str:
-    return FEATURE_NAMES[column][2] if column in FEATURE_NAMES else in_sentence(key_heading(column))
+    return f"{'requested ' * (column in FEATURES)}{name_feature(column)}"
 
 
 def draw_rates(cohort: Cohort, /) -> list[Drawing]:
@@ -119,7 +117,7 @@ def rate_tables(cohort: Cohort, /) -> list[Block]:
             table,
             FailureRates,
             columns=_columns(cohort, table, column, *shown, "note"),
-            headings=_FEATURES | _headings(cohort),
+            headings=_headings(cohort),
             caption=f"Failure rate by {_name(column)}: {cohort.counted}. By value "
             f"if there are up to {MOST_VALUES}, else in bins between powers of two",
             folded=True,
