@@ -17,7 +17,6 @@ from traceana.cohorts.cohort import (
 )
 from traceana.cohorts.tables import CapacityCheck, MissingTimes, RuntimeRatioSummary
 from traceana.cohorts.task_times import END_IMPUTATIONS
-from traceana.cohorts.tasks import sample_jobs
 from traceana.errors import DataError
 from traceana.page.blocks import (
     Block,
@@ -238,7 +237,8 @@ _DEPENDS: Final = "depending on missing ends"
 _TASKS_OPENING: Final = (
     "The runtime of a task is the last end of its instances minus their first start; instances "
     "without a start are excluded. GPU-hours are the GPUs that each instance requests times its "
-    "time; the capacity is the GPUs of all machines over the time span of the trace."
+    "time; the capacity is the GPUs of all machines over the time span of the trace. GPU-hours of "
+    "a sample are multiplied by all tasks over those drawn."
 )
 _TASKS_LIMITATIONS: Final = (
     "An imputation with more GPU-hours than the capacity is wrong for the trace as a whole; one "
@@ -265,21 +265,9 @@ def build_tasks(traces: Sequence[Trace]) -> Content:
             null={"status": "missing"},
         )
         noun = trace.manifest.tables["tasks"].unit_noun
-        blocks += [Heading(f"{title}: {noun}"), *_sample_text(trace), *captioned([missing], title)]
+        blocks += [Heading(f"{title}: {noun}"), *map(Text, filter(None, [sample_note(trace)]))]
+        blocks += captioned([missing], title)
     return Content(tuple(findings), tuple(blocks), lead=tuple(lead), limitations=_TASKS_LIMITATIONS)
-
-
-def _sample_text(trace: Trace) -> list[Text]:
-    sample = trace.once(sample_jobs)
-    if sample is None:
-        return []
-    times = three_digits(1 / sample.fraction)
-    return [
-        Text(
-            f"All results are from a sample: {sample.description}. Its GPU-hours are multiplied by "
-            f"{times}, all tasks over those drawn."
-        )
-    ]
 
 
 def _finding(check: pl.DataFrame) -> Finding:
