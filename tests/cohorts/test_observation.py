@@ -33,14 +33,11 @@ def test_open_rows_last_until_the_windows_end() -> None:
     assert rows["entry_s"].to_list() == [1, 0, 0, 0, 0, 0, 0]
     assert rows["runtime_s"].equals(ROWS["runtime_s"])
     assert (found.n, found.n_truncated, found.n_censored, found.n_open) == (4, 1, 3, 2)
-    assert (found.n_unstarted, found.n_ended) == (1, 1)
+    assert found.n_unstarted == 1
     text = found.describe("jobs")
-    assert (
-        "Jobs with a runtime or a start: 4, of which 1 started before the observation window"
-        in text
-    )
-    assert "The 2 jobs with a start and no end are taken as running" in text
-    assert "1 jobs without a start are excluded, of which 1 have an end" in text
+    assert text.startswith("Jobs with a runtime or a start: 4, of which 1 started before")
+    assert "The 2 without an end are taken as running" in text
+    assert "1 jobs without a start are excluded" in text
 
 
 @pytest.mark.parametrize("column", ["status", "end_s"])

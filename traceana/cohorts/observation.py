@@ -11,7 +11,6 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame, IntoFrameT
 
 from traceana.cohorts.overlap import BEGIN, UNTIL, Window, open_overlap
-from traceana.cohorts.task_times import sum_gpus
 from traceana.cohorts.tasks import JobSample
 from traceana.stats.survival import product_limit
 from traceana.store import Trace
@@ -37,8 +36,7 @@ class Observation:
     n_open: int
     """Those of them without an end."""
     n_unstarted: int
-    n_ended: int
-    """Other rows without a start, but pending and cancelled ones; those of them with an end."""
+    """Other rows without a start, but pending and cancelled ones."""
     n_unlisted: float | None
     """Estimate of the rows that a trace without unfinished rows omits; None for other traces."""
 
@@ -56,8 +54,8 @@ class Observation:
             text += f" The {self.n_open:,} without an end are taken as running until it ends."
         if self.n_unstarted:
             text += (
-                f" {self.n_unstarted:,} {noun} without a start, of which {self.n_ended:,} have an "
-                "end, are excluded: they may have started before the window."
+                f" {self.n_unstarted:,} {noun} without a start are excluded: they may have started "
+                "before the window."
             )
         if self.n_unlisted is not None:
             unlisted = max(self.n_unlisted, 0.0)
@@ -145,9 +143,8 @@ def observe(
         censored=nw.when(lasts & ~nw.col("observed")).then(entered).count(),
         timed=runtime.count(),
         unstarted=nw.when(unstarted).then(entered).count(),
-        ended=nw.when(unstarted).then(end).count(),
     )
-    n_rows, n, truncated, censored, timed, unstarted_rows, ended = counts.row(0)
+    n_rows, n, truncated, censored, timed, unstarted_rows = counts.row(0)
     unlisted = None
     if n == n_rows and not censored and not truncated and start and last is not None:
         listed = frame.lazy().filter(lasts)
@@ -157,7 +154,7 @@ def observe(
             unlisted /= sample.fraction
     stated = manifest.window == "stated"
     return frame.to_native(), Observation(
-        first, last, stated, n, truncated, censored, n - timed, unstarted_rows, ended, unlisted
+        first, last, stated, n, truncated, censored, n - timed, unstarted_rows, unlisted
     )
 
 
@@ -271,15 +268,10 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
 
 
 def _occurs_twice(times: pl.Expr, zone: str) -> pl.Expr:
-    """Return whether the clock of a zone showed the same an hour before or after."""
-    local, before, after = (
-        pl.from_epoch((times + shift).cast(pl.Int64))
-        .dt.replace_time_zone("UTC")
-        .dt.convert_time_zone(zone)
-        .dt.replace_time_zone(None)
-        for shift in (0, -3600, 3600)
-    )
-    return (local == before) | (local == after)
+    """Return whether the clock of a zone shows the same at another time."""
+    utc = pl.from_epoch(times.cast(pl.Int64)).dt.replace_time_zone("UTC")
+    local = utc.dt.convert_time_zone(zone).dt.replace_time_zone(None)
+    return local.dt.replace_time_zone(zone, ambiguous="null").is_null()
 
 
 _FEWEST_NODES: Final = 2
@@ -294,28 +286,19 @@ class Capacity(NamedTuple):
     source: str
 
 
-def capacity_of(trace: Trace, /) -> Capacity | None:
-    """Return the GPUs of a trace: of its machines, as stated, or of the nodes seen; else None."""
-    if trace.has("machines", ("gpus",)):
-        machines = trace.rows("machines").filter(~nw.col("gpus").is_null()).to_native()
-        if total := sum_gpus(machines):
-            return Capacity(total, machines, "of the machines")
-    if stated := sum(capacity.gpus for capacity in trace.manifest.capacity.values()):
+def capacity_of(trace: Trace, of: str = "gpus", /) -> Capacity | None:
+    """Return the GPUs or CPUs of a trace's machines, as stated, or of the nodes seen; else None."""
+    if trace.has("machines", (of,)):
+        machines = trace.rows("machines").filter(~nw.col(of).is_null())
+        if total := collect(machines.select(nw.col(of).cast(nw.Float64).sum())).item():
+            listed = machines.to_native() if of == "gpus" else None
+            return Capacity(float(total), listed, "of the machines")
+    stated = sum(
+        group.gpus if of == "gpus" else group.nodes * (group.cpus_per_node or 0)
+        for group in trace.manifest.capacity.values()
+    )
+    if stated:
         return Capacity(float(stated), None, "as stated")
-    return _seen(trace, "gpus")
-
-
-def cpus_of(trace: Trace, /) -> Capacity | None:
-    """Return the CPUs of the machines of a trace, as stated, or of the nodes seen; else None."""
-    if not trace.has("machines", ("cpus",)):
-        groups = trace.manifest.capacity.values()
-        stated = sum(group.nodes * (group.cpus_per_node or 0) for group in groups)
-        return Capacity(stated, None, "as stated") if stated else _seen(trace, "cpus")
-    total = trace.scan("machines").select(pl.col("cpus").cast(pl.Float64).sum()).collect().item()
-    return Capacity(total, None, "of the machines") if total else None
-
-
-def _seen(trace: Trace, of: str) -> Capacity | None:
     if trace.manifest.lists_only_survivors or not trace.has("jobs", (of, "start_s")):
         return None
     seen = trace.once(nodes_seen).filter(pl.col(of) > 0)

@@ -15,7 +15,6 @@ from traceana.cohorts.ends import END_CLASS, with_end_class
 from traceana.cohorts.observation import (
     Capacity,
     capacity_of,
-    cpus_of,
     node_column,
     nodes_seen,
     window_of,
@@ -482,7 +481,7 @@ def cpus_allocated(trace: Trace, /) -> tuple[float, float, str] | None:
     """Return the CPUs of the cluster, the fraction allocated, and where the number is from."""
     if trace.manifest.lists_only_survivors or not trace.has("jobs", ("cpus", "start_s")):
         return None
-    cpus, window = cpus_of(trace), trace.once(window_of)
+    cpus, window = capacity_of(trace, "cpus"), trace.once(window_of)
     if cpus is None or window is None or window[0] == window[1]:
         return None
     used = float(trace.once(_by_period)["cpu_hours"].sum() or 0)
