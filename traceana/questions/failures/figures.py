@@ -18,8 +18,6 @@ from traceana.drawing.labels import (
     name_columns,
     name_group,
     name_lines,
-    name_rows,
-    natural_order,
     small_size,
     use_log_axis,
 )
@@ -255,10 +253,6 @@ _BEYOND: Final = 20.0
 """The axis ends at this multiple of the outermost dot, even if an interval is wider."""
 
 
-_REASONS: Final = {"not comparable": "not comparable", "determined by": "left out"}
-"""Words of a figure on a term without an odds ratio, by the beginning of its note."""
-
-
 @figure(
     "failure-odds",
     result="failure_model",
@@ -268,8 +262,7 @@ _REASONS: Final = {"not comparable": "not comparable", "determined by": "left ou
 def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axes:
     """Draw the odds ratios of a model of failure with their intervals.
 
-    One row per numeric feature and per level, under a heading with the reference level. A level
-    without a finite odds ratio has a row with a note.
+    One row per numeric feature and per level. A level without a finite odds ratio has no row.
 
     Examples
     --------
@@ -281,72 +274,26 @@ def plot_failure_odds(result: FailureModel, /, *, ax: Axes | None = None) -> Axe
     >>> result.plot().get_xlabel()
     'Odds ratio (logarithmic)'
     """
-    odds_ratios = result.odds_ratios
-    table = odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
-    if table.is_empty():
+    finite = result.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
+    if finite.is_empty():
         raise DataError("plot_failure_odds has nothing to draw: no odds ratio is finite")
-    rows = _lay_out(odds_ratios)
-    ax = start_axes(ax, height_in=0.7 + 0.19 * len(rows))
-    low, high = _ends(table)
+    level = pl.format("{} {}\nversus {}", "feature", "level", "reference")
+    columns = ("n", "odds_ratio", "ci_low", "ci_high")
+    rows = finite.select(pl.coalesce(level, "feature").alias("term"), *columns)
+    ax = _start_rows(rows, ax)
+    ratios = [*rows["odds_ratio"], 1.0]
+    low, high = min(rows["ci_low"]), max(rows["ci_high"])
+    low, high = max(low, min(ratios) / _BEYOND), min(high, max(ratios) * _BEYOND)
     use_log_axis(ax, "x", [low, 1.0, high])
     ax.axvline(1, color=shade(ax, 0.5), linewidth=0.8, zorder=1, gid="no-difference")
-    for place, (_, term) in enumerate(rows):
-        if term is None:
-            continue
-        if term["odds_ratio"] is None:
-            note = term["note"] or ""
-            reasons = (word for start, word in _REASONS.items() if note.startswith(start))
-            ax.annotate(
-                next(reasons, "no finite odds ratio"),
-                (0.98, place),
-                xycoords=("axes fraction", "data"),
-                ha="right",
-                va="center",
-                fontsize=small_size(),
-                fontstyle="italic",
-                bbox={"facecolor": shade(ax, 0), "edgecolor": "none", "pad": 0.4},
-                gid=f"none-{place}",
-            )
-        else:
-            color, ends = color_of(0), (term["ci_low"], term["ci_high"])
-            ax.hlines(place, *ends, color=color, linewidth=1.4, gid=f"interval-{place}")
-            ax.scatter(term["odds_ratio"], place, s=16, color=color, zorder=4, gid=f"dot-{place}")
-        _write_n(ax, place, term["n"], 1.02)
-    name_rows(ax, [name for name, _ in rows])
-    for label, (_, term) in zip(ax.get_yticklabels(), rows, strict=True):
-        label.set_fontweight("bold" if term is None or term["level"] is None else "normal")
-    ax.tick_params(axis="y", length=0)
-    ax.set(xlabel="Odds ratio (logarithmic)", title="Odds ratios of failure")
+    _draw_rows(ax, rows, "odds_ratio")
+    ax.set(xlabel="Odds ratio (logarithmic)", ylabel="", title="Odds ratios of failure")
     return ax
 
 
 def describe_failure_odds(result: FailureModel) -> str:
-    """Return one sentence on the odds ratios of the figure."""
-    table = result.odds_ratios.drop_nulls(["odds_ratio", "ci_low", "ci_high"])
-    low, high = _ends(table)
-    cut = ((table["ci_low"] < low) | (table["ci_high"] > high)).sum()
-    beyond = f"; {cut} of the intervals extend beyond the figure" if cut else ""
-    return f"n = {result.fit['n'].item():,} rows, {table.height} odds ratios{beyond}."
-
-
-def _ends(table: pl.DataFrame) -> tuple[float, float]:
-    ratios = [*table["odds_ratio"], 1.0]
-    low, high = min(table["ci_low"]), max(table["ci_high"])
-    return max(low, min(ratios) / _BEYOND), min(high, max(ratios) * _BEYOND)
-
-
-def _lay_out(odds_ratios: pl.DataFrame) -> list[tuple[str, dict[str, Any] | None]]:
-    """Return the name of each row with its term, or None for a heading."""
-    rows: list[tuple[str, dict[str, Any] | None]] = []
-    for (feature,), terms in odds_ratios.group_by("feature", maintain_order=True):
-        of_level = {term["level"]: term for term in terms.iter_rows(named=True)}
-        if None in of_level:
-            rows.append((str(feature), of_level[None]))
-            continue
-        against = "".join(f", versus {name}" for name in terms["reference"].drop_nulls().head(1))
-        rows.append((f"{feature}{against}", None))
-        rows += [(level, of_level[level]) for level in natural_order(of_level)]
-    return rows
+    """Return the rows of the fit for the caption."""
+    return f"n = {result.fit['n'].item():,} rows."
 
 
 _MOST_CURVES = 7
