@@ -40,9 +40,9 @@ def test_defaults_of_a_comparison_are_those_documented() -> None:
 
 
 def test_criteria_are_twice_and_log_n_times_the_parameters_less_twice_the_likelihood() -> None:
-    table = fit_distributions(VALUES, families=["gamma", "exponential"], resamples=0).table
-    for row in table.iter_rows(named=True):
-        own = {each["name"]: each["value"] for each in row["params"]}
+    fits = fit_distributions(VALUES, families=["gamma", "exponential"], resamples=0)
+    for row in fits.table.iter_rows(named=True):
+        own = fits.params(row["family"])
         likelihood = scipy.stats.gamma(own.get("shape", 1), scale=own["scale"]).logpdf(VALUES).sum()
         assert row["aic"] == pytest.approx(2 * len(own) - 2 * likelihood)
         assert row["bic"] == pytest.approx(np.log(300) * len(own) - 2 * likelihood)

@@ -60,10 +60,6 @@ from traceana.store import Trace
 from traceana.store.frames import as_names
 from traceana.tables.declare import declared, schema_of
 
-_TABLE: Final = {
-    **schema_of(FittedFamilies),
-    "params": pl.List(pl.Struct({"name": pl.String, "value": pl.Float64})),
-}
 _SIMULATED_UP_TO: Final = 5000  # values, where `resamples` is not given
 _UNTESTED: Final[dict[str, Any]] = {
     **dict.fromkeys(("ci_low", "ci_high", "statistic", "pvalue", "pvalue_adjusted")),
@@ -79,19 +75,14 @@ def _family_row(
     name: str, fit: Fit | None, sample: Sample | None, pvalue: PValue, note: str
 ) -> dict[str, Any]:
     """Return the row of one family; the note is why there is no fit."""
-    row: dict[str, Any] = dict.fromkeys(_TABLE) | {"family": name}
+    row: dict[str, Any] = dict.fromkeys(FittedFamilies.columns()) | {"family": name}
     if fit is None or sample is None:
         return row | {"note": note}
     if math.isnan(fit.log_likelihood):
         return row | {"note": fit.note}
     names, bound = FAMILIES[name].parameters, sample.bound
     p, count = pvalue
-    params = None
-    if fit.covariance is not None:
-        numbers = zip(names, _natural(name, sample, fit.theta), strict=True)
-        params = [{"name": parameter, "value": value} for parameter, value in numbers]
     return row | {
-        "params": params,
         "log_likelihood": fit.log_likelihood,
         "aic": 2 * len(names) - 2 * fit.log_likelihood,
         "bic": len(names) * math.log(sample.n) - 2 * fit.log_likelihood,
@@ -226,9 +217,9 @@ def fit_distributions(
         ``.table``, ``.parameters``, ``.comparisons`` and ``.quantiles``.
 
         - If ln L has no maximum inside (Lomax tends to the exponential; or less than 1 in 10,000
-          of the fitted distribution lies above the bound), params is null, `note` gives the reason,
-          and the other values are those where the search stopped. With fewer than two distinct
-          exact values all are null.
+          of the fitted distribution lies above the bound), parameters are null, `note` gives the
+          reason, and the other values are those where the search stopped. With fewer than two
+          distinct exact values all are null.
         - Simulated samples are censored by times drawn from the Kaplan-Meier estimate of the
           censoring times. The p-values are not adjusted.
         - Comparisons are :func:`traceana.stats.distributions.vuong_test`. The best family is
@@ -269,7 +260,7 @@ def fit_distributions(
         "n_truncated": 0 if entered is None else int((entered > 0).sum()),
         "truncated_below": bound,
     }
-    table = pl.DataFrame([row | shared for row in rows], schema=_TABLE)
+    table = pl.DataFrame([row | shared for row in rows], schema=schema_of(FittedFamilies))
     fitted = DistributionFits(
         table=table.with_columns(delta=pl.col(criterion) - pl.col(criterion).min()),
         parameters=parameters,

@@ -10,7 +10,6 @@ import polars as pl
 from traceana.errors import DataError
 from traceana.tables.declare import (
     ResultTable,
-    any_key,
     ci,
     count,
     fraction,
@@ -42,7 +41,6 @@ class FittedFamilies(ResultTable):
 
     family = text("Family", "name of the family")
     n = count("n", "values, censored ones included")
-    params = any_key("Parameters", "list of (name, value); null if there is no maximum inside")
     log_likelihood = number("Log-likelihood", "at the maximum")
     aic = number("AIC", "2 k - 2 ln L with k parameters", display="count")
     bic = number("BIC", "k ln n - 2 ln L", display="count")
