@@ -216,12 +216,10 @@ def test_comparisons_are_adjusted_over_their_own_family() -> None:
 def test_it_prints_itself() -> None:
     x = np.random.default_rng(8).weibull(1.5, 100)
     text = str(fit_distributions([*x, None], rng=1, resamples=9, families=["weibull", "lomax"]))
-    first, second, third = text.splitlines()
-    assert first == "100 values, 0 censored, 1 missing"
-    assert second.startswith("weibull      aic +0.0")
-    assert "scale" in second
-    assert "(p " in second
-    assert "towards the exponential" in third
+    head, first, second, *_ = text.splitlines()
+    assert head.split()[:3] == ["Family", "n", "Delta"]
+    assert first.startswith("weibull ")
+    assert "towards the exponential" in second
 
 
 def test_itp_runtimes_as_published(real_store: Store) -> None:
