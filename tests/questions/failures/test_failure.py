@@ -214,7 +214,7 @@ def test_spector_and_mazzeo_as_in_greene(published: dict[str, Any]) -> None:
         assert row["odds_ratio"] == pytest.approx(np.exp(row["log_odds"]))
         assert row["ci_low"] < row["odds_ratio"] < row["ci_high"]
     assert model.calibration["n"].sum() == 32
-    assert "odds ratio, gpa: 16.9" in str(model)
+    assert "16.9    1.05 to 271" in str(model)
 
 
 def test_one_binary_feature_has_the_odds_ratio_of_the_table() -> None:
