@@ -56,7 +56,7 @@ def test_a_slow_node_is_found_with_its_ratio(n_nodes: int) -> None:
     assert node.lost_gpu_hours == pytest.approx(hours * (1 - 1 / node.ratio), rel=0.02)
 
 
-def test_a_slow_node_is_an_alert(tmp_path: Path) -> None:
+def test_a_node_that_is_slow_for_one_name_is_stated_so(tmp_path: Path) -> None:
     jobs = jobs_of(10, slow=3, only="prep")
     named = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != "node")
     mapping = f'[trace]\nkeep = ["node"]\n[jobs]\n{named}\n'
@@ -64,6 +64,11 @@ def test_a_slow_node_is_an_alert(tmp_path: Path) -> None:
     [_, text] = build_nodes([open_store(tmp_path).trace("mine")]).findings
     assert isinstance(text, Finding)
     assert text.alert.startswith("mine: node n07: completed jobs ran ")
+    [node] = slow_nodes(jobs, "node")
+    assert node.of_name is not None
+    assert node.of_name[0] == "prep"
+    assert node.of_name[1:] == pytest.approx((3, 1), rel=0.2)
+    assert f"Those named prep ran {node.of_name[1]:.2f} times as long, others " in text
 
 
 @pytest.mark.parametrize("seed", range(4, 10))

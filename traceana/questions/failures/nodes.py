@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -219,6 +219,8 @@ _PRIOR: Final = 5
 """Jobs by which the variance of a stratum is shrunk to that of all."""
 _FEWEST_CELLS: Final = 3
 _LONGER: Final = 1.1
+_APART: Final = 3.0
+"""Standard errors between jobs of a name and others from which they are stated apart."""
 _UNITS: Final = ("stratum", "day")
 
 
@@ -232,6 +234,8 @@ class SlowNode(NamedTuple):
     ci_high: float
     pvalue_adjusted: float
     lost_gpu_hours: float
+    of_name: tuple[str, float, float] | None
+    """Name of jobs that alone are slower, their ratio, and that of the others."""
 
 
 def slow_nodes(jobs: pl.DataFrame, node: str, /) -> list[SlowNode]:
@@ -258,7 +262,7 @@ def slow_nodes(jobs: pl.DataFrame, node: str, /) -> list[SlowNode]:
         ratio, low, high = np.exp([effect, effect - half, effect + half]).tolist()
         p = row["pvalue"] * tested.height
         lost = float((part["gpu_h"] * (1 - 1 / ratio)).sum())
-        found.append(SlowNode(row["node"], part.height, ratio, low, high, p, lost))
+        found.append(SlowNode(row["node"], part.height, ratio, low, high, p, lost, _by_name(part)))
         rows = rows.filter(~pl.col("job").is_in(part["job"].implode()))
 
 
@@ -266,8 +270,10 @@ def _rows(jobs: pl.DataFrame, node: str) -> pl.DataFrame:
     by = [name for name in (*STRATA, "gpus") if name in jobs.columns]
     hosts = pl.col(node).cast(pl.String).str.split(",")
     gpus = pl.col("gpus") if "gpus" in jobs.columns else pl.lit(None, pl.Float64)
+    names = pl.lit(None, pl.String)
     if "job_name" in by:
         jobs = jobs.with_columns(without_numbers(pl.col("job_name").cast(pl.String))[0])
+        names = pl.col("job_name")
     ran = pl.col("runtime_s") > 0
     done = jobs.filter(pl.col("status").cast(pl.String) == "completed", ran, hosts.is_not_null())
     rows = done.with_row_index("job").select(
@@ -275,6 +281,7 @@ def _rows(jobs: pl.DataFrame, node: str) -> pl.DataFrame:
         "start_s",
         node=hosts,
         stratum=pl.struct(*by, hosts.list.len().alias("n_nodes")).rank("dense"),
+        name=names,
         log_s=pl.col("runtime_s").log(),
         gpu_h=(gpus * pl.col("runtime_s") / 3600).fill_null(0),
         day=pl.col("start_s") // DAY_S,
@@ -318,3 +325,20 @@ def _estimates(rows: pl.DataFrame) -> pl.DataFrame:
     ).filter(pl.col("cells") >= _FEWEST_CELLS, pl.col("error") > 0)
     p = stdtr((nodes["cells"] - 1).to_numpy(), (-nodes["effect"] / nodes["error"]).to_numpy())
     return nodes.with_columns(pvalue=pl.Series(p)).sort("pvalue", "node")
+
+
+def _by_name(part: pl.DataFrame) -> tuple[str, float, float] | None:
+    """Return the name with most of the excess, if its jobs alone are slower."""
+    most: Any = part.group_by("name").agg(pl.col("score").sum()).drop_nulls("name")
+    most = most.sort("score", "name", descending=[True, False])["name"].first()
+    ratios, errors = [], 0.0
+    for jobs in (part.filter(name=most), part.filter(pl.col("name") != most)):
+        days = jobs.group_by("day").agg(pl.col("score", "unit").sum())
+        unit = float(days["unit"].sum() or 0)
+        if days.height < _FEWEST_CELLS or not unit:
+            return None
+        ratios.append(float(days["score"].sum()) / unit)
+        errors += float(((days["score"] - days["unit"] * ratios[-1]) ** 2).sum()) / unit**2
+    if ratios[0] - ratios[1] < _APART * np.sqrt(errors):
+        return None
+    return str(most), float(np.exp(ratios[0])), float(np.exp(ratios[1]))

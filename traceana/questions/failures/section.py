@@ -444,6 +444,10 @@ def _slower(node: SlowNode) -> Finding:
     text = f"{heading} as comparable jobs on other nodes (95 % CI "
     text += f"{three_digits_range(node.ci_low, node.ci_high)}; n = {node.n:,}; adjusted "
     text += f"{p_equals(node.pvalue_adjusted)})."
+    if node.of_name is not None:
+        name, own, other = node.of_name
+        text += f" Those named {name} ran {three_digits(own)} times as long, others "
+        text += f"{three_digits(other)} times."
     alert = f"node {node.node}: completed jobs ran {three_digits(node.ratio)} times as long as "
     alert += "comparable jobs elsewhere"
     return Finding(
