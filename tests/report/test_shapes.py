@@ -44,7 +44,7 @@ SHAPES: dict[str, tuple[int, dict[str, Any], tuple[str, ...]]] = {
     "one second long": (
         300,
         {"submit_s": 0.0, "start_s": 0.0, "end_s": 1.0, "runtime_s": 1.0},
-        ("All jobs of a group ran for the same time.",),
+        ("Half of them ran for at most 100 % of the mean of their group.",),
     ),
     "all running": (
         200,

@@ -18,7 +18,6 @@ from traceana.tables.formatting import (
     duration,
     duration_range,
     fraction_range,
-    listed,
     share,
     three_digits,
     three_digits_range,
@@ -30,7 +29,6 @@ _UNITS: Final[dict[str, tuple[Callable[..., str], Callable[..., str]]]] = {
 }
 _OF: Final = re.compile(r"of (\w+)")
 """Begins a note: what the rows are."""
-_MOST_NAMED: Final = 4
 _OF_SHORT_JOBS: Final = ("Runtime", "Size")
 """Questions whose answer depends on whether short jobs are listed."""
 
@@ -51,8 +49,6 @@ def build(traces: Sequence[Trace]) -> Content:
     failure = "Failure" if biased.is_empty() else "Failure by a runtime"
     parts = [alike.filter(question=question) for question in ("Runtime", failure, "Stragglers")]
     findings = tuple(_finding(rows) for rows in parts if rows.height)
-    if not findings and alike.height:
-        findings = (_heading(alike),)
     notes = {"Limits of the estimates": True, "Not compared": False}
     points = {name: reasons(table, answered=is_answered) for name, is_answered in notes.items()}
     return Content(
@@ -79,13 +75,6 @@ def _side_by_side(answered: pl.DataFrame) -> Table:
         headings={measure: _name(measure) for measure in measures},
         caption="Traces side by side: estimate, 95 % confidence interval, and n",
     )
-
-
-def _heading(alike: pl.DataFrame) -> Finding:
-    first = alike.filter(question=alike["question"][0]).drop_nulls("estimate")
-    parts = [f"{_written(row, row['estimate'])} ({row['trace']})" for row in first.to_dicts()]
-    text = f"{_name(first['measure'][0])}: {listed(parts[:_MOST_NAMED])}"
-    return Finding(f"{text}.", heading=text)
 
 
 def _finding(rows: pl.DataFrame) -> str:

@@ -224,7 +224,11 @@ _OPENING: Final = (
     "Group means are the published PAI method: one point per distinct value, at its mean runtime. "
     "They hide how many rows a point has, so they do not apply to single rows. Their test "
     "permutes runtimes over rows, because the mean of a small group of skewed runtimes is mostly "
-    'below those of large groups. "p, Student\'s t" is the published test, which ignores this.'
+    'below those of large groups. "p, Student\'s t" is the published test, which ignores this. '
+    f"Over units, intervals use the delete-one-cluster jackknife (more than {RESAMPLES} units are "
+    f"combined at random into {RESAMPLES} groups, seed 1). Their p-values use the wild cluster "
+    "bootstrap for Pearson's r and the jackknife for ranks over rows; ranks over group means are "
+    "not tested."
 )
 _SMALL: Final = THRESHOLDS["correlation"][0]
 _MOST_STATUSES: Final = 2  # named in a sentence
@@ -246,15 +250,8 @@ def _cohort(cohort: Cohort) -> Content:
     definitions, method = (*cohort.definitions, cohort.independence), ""
     if result is None:
         return Content((), (Text("No feature or no outcome has values.", definitions),))
-    if cohort.cluster is not None:
-        method += (
-            "Their intervals use the delete-one-cluster jackknife; more than "
-            f"{RESAMPLES} clusters are combined at random into {RESAMPLES} groups (seed 1). Their "
-            "p-values use the wild cluster bootstrap for Pearson's r and the jackknife for ranks "
-            "over rows; ranks over group means are not tested."
-        )
     if late := (cohort.rows["entry_s"] > 0).sum():
-        method += f" Excluded: {late:,} {cohort.noun} that started before the window."
+        method = f"Excluded: {late:,} {cohort.noun} that started before the window."
     both = result.table.with_columns(below_s=pl.lit(None, pl.Float64))
     if (cut := cohort.trace.once(cut_correlations)) is not None:
         both = pl.concat([both, cut], how="diagonal")

@@ -25,7 +25,7 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.correlations.analyze import FEATURES, RESAMPLES, failure_association
+from traceana.questions.correlations.analyze import FEATURES, failure_association
 from traceana.questions.correlations.section import (
     FAIL,
     compare_methods,
@@ -137,14 +137,6 @@ def correlate_failure(cohort: Cohort, /) -> tuple[str, list[Block]]:
         Gallery(tuple(draw_forest(cohort, "failure", overall, within))),
         compare_methods(cohort, "failure", overall, [] if within is None else [within]),
     ]
-    if cohort.cluster is not None:
-        blocks.append(
-            Text(
-                "Correlations use the delete-one-cluster jackknife (at most "
-                f"{RESAMPLES} groups of clusters) and the wild cluster bootstrap; rates use "
-                "Wilson's interval of the effective n."
-            )
-        )
     when = f" within {duration(cohort.horizon_s)}" if cohort.horizon_s else ""
     ranks = overall.filter(method="spearman")
     groups = None if within is None else within.filter(method="spearman")

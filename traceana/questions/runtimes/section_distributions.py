@@ -211,12 +211,6 @@ def _findings(fits: DistributionFits, result: RuntimeDistributions, title: str) 
         if row["pvalue_adjusted"] is not None and row["pvalue_adjusted"] >= _ALPHA
     ]:
         others = f" Vuong's test does not distinguish {fits.best} from {listed(close)}."
-    dropped = {} if result.sensitivity is None else result.sensitivity.row(-1, named=True)
-    if dropped and dropped["best"] != fits.best:
-        others += (
-            f" Without the left-truncated and censored rows {dropped['best']} fits best "
-            f"(n = {dropped['n']:,}; runtimes are biased low then)."
-        )
     return best, f"{title}:{others}" if others else ""
 
 

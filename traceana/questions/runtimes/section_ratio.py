@@ -195,11 +195,8 @@ def _findings(cohort: _Cohort) -> list[Finding]:
         return []
     first = grouped[0]
     half = share(first["median"])
-    told = f"Half of them ran for less than {half} of the mean of their group."
-    heading = f"half of the {cohort.noun} run below {half} of their group's mean"
-    if not first["cov"]:
-        told = f"All {cohort.noun} of a group ran for the same time."
-        heading = f"the {cohort.noun} of a group run for the same time"
+    told = f"Half of them ran for at most {half} of the mean of their group."
+    heading = f"half of the {cohort.noun} run for at most {half} of their group's mean"
     finding = (
         f"the CoV of the runtimes of {cohort.noun} is {three_digits(first['cov'])} "
         f"within groups of equal {first['grouping']}, and {three_digits(overall['cov'])} overall "
