@@ -18,7 +18,6 @@ from traceana.errors import DataError
 from traceana.questions.correlations.points import LEVELS, mean_by_value, number_clusters, of_pair
 from traceana.questions.correlations.tables import CorrelationResult, Correlations
 from traceana.stats.arguments import MOST_RESAMPLES, as_generator, check_confidence, check_count
-from traceana.stats.arrays import Floats
 from traceana.stats.correlation import METHODS, SMALLEST_P
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.store import Trace
@@ -133,10 +132,9 @@ def correlate(
     for group in rows.select(keys).unique().sort(keys, nulls_last=True).rows() if keys else [()]:
         part = parts.pop(group)
         codes = number_clusters(part, clusters, resamples, random)
-        ranks: dict[str, tuple[Floats, Floats]] = {}
         of_group = dict(zip(keys, group, strict=True))
         for pair in pairs:
-            estimated = of_pair(part, pair, asked, codes, ranks, confidence=confidence, rng=random)
+            estimated = of_pair(part, pair, asked, codes, confidence=confidence, rng=random)
             lines += [of_group | line for line in estimated]
     schema = {**rows.select(keys).schema, **schema_of(Correlations)}
     estimates = pl.DataFrame(lines, schema=schema).drop("n_excluded")

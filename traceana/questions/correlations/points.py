@@ -187,7 +187,6 @@ def of_pair(
     pair: tuple[str, str],
     asked: Sequence[Key],
     codes: tuple[Integers, Integers] | None,
-    ranks: dict[str, tuple[Floats, Floats]],
     /,
     *,
     confidence: float,
@@ -215,7 +214,7 @@ def of_pair(
     pvalues: dict[Key, float] = {}
     values = {method: (x, y) for level, method in asked if level == "row"}
     if "spearman" in values:
-        values["spearman"] = _ranks(pair[0], x, ranks), _ranks(pair[1], y, ranks)
+        values["spearman"] = weighted_ranks(x), weighted_ranks(y)
     if codes is not None:
         clusters = _in_clusters(x, y, [code[keep] for code in codes], asked, values, rng=rng)
         pvalues = clusters.pvalues
@@ -239,12 +238,6 @@ def _why_not(n: int, x: Floats, y: Floats) -> str | None:
         if values.min() == values.max():
             return f"{name} is constant"
     return None
-
-
-def _ranks(name: str, values: Floats, ranks: dict[str, tuple[Floats, Floats]]) -> Floats:
-    if name not in ranks or not np.array_equal(ranks[name][0], values):
-        ranks[name] = values, weighted_ranks(values)
-    return ranks[name][1]
 
 
 def number_clusters(
