@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -33,14 +33,6 @@ _CLOCKS: Final = {"submit": "submit_s", "start": "start_s", "end": "end_s"}
 _TIMES: Final = {**_CLOCKS, "runtime": "runtime_s"}
 _STATUS: Final = "status"
 ENDED_STATUSES: Final = ("completed", "failed", "cancelled")
-
-
-class _Times(NamedTuple):
-    submitted: nw.Expr
-    begun: nw.Expr
-    ended: nw.Expr
-    lasted: nw.Expr
-    status: nw.Expr
 
 
 def open_overlap(
@@ -82,7 +74,7 @@ def open_overlap(
         )
     has_status = _STATUS in kept
     status = nw.col(_STATUS).cast(nw.String) if has_status else nw.lit(None, nw.String)
-    times = _Times(submitted, begun, ended, lasted, status)
+    times = (submitted, begun, ended, lasted, status)
     extent, started = _extent(frame, columns)
     can_run = has_status or "end" in columns
     return _with_overlap(frame, times, window or extent, started=started, can_run=can_run)
@@ -107,47 +99,47 @@ def _extent(frame: nw.LazyFrame[Any], columns: Mapping[str, str]) -> tuple[Windo
 
 def _with_overlap(
     frame: nw.LazyFrame[Any],
-    times: _Times,
+    times: tuple[nw.Expr, nw.Expr, nw.Expr, nw.Expr, nw.Expr],
     window: Window | None,
     *,
     started: bool,
     can_run: bool,
 ) -> nw.LazyFrame[Any]:
     first, last = (nw.lit(end, nw.Float64) for end in window or (None, None))
-    no, status = nw.lit(value=False), times.status
+    no, (submitted, begun, ended, lasted, status) = nw.lit(value=False), times
 
     def is_one(*values: str) -> nw.Expr:
         return status.is_in(list(values)).fill_null(value=False)
 
-    unstarted = times.begun.is_null()
-    ran = (times.lasted > 0).fill_null(value=False)
+    unstarted = begun.is_null()
+    ran = (lasted > 0).fill_null(value=False)
     waits = is_one("pending", "cancelled") if started else is_one("pending")
     never = unstarted & waits & ~ran
-    timeless = times.lasted.is_null() & times.ended.is_null()
+    timeless = lasted.is_null() & ended.is_null()
     running = timeless & ~never & ~is_one(*ENDED_STATUSES, "pending") if can_run else no
-    begun = nw.coalesce(times.begun, times.ended - times.lasted, times.submitted)
-    placed = ~times.ended.is_null() | running
-    begin = nw.when(~begun.is_null()).then(begun).otherwise(nw.when(placed).then(first))
-    until = nw.coalesce(begin + times.lasted, times.ended, nw.when(running).then(last))
+    since = nw.coalesce(begun, ended - lasted, submitted)
+    placed = ~ended.is_null() | running
+    begin = nw.when(~since.is_null()).then(since).otherwise(nw.when(placed).then(first))
+    until = nw.coalesce(begin + lasted, ended, nw.when(running).then(last))
     frame = frame.with_columns(begin.alias(BEGIN), until.alias(UNTIL))
     begin, until = nw.col(BEGIN), nw.col(UNTIL)
     inside = (begin <= last) & (until >= first) & ~never
-    whole = (begin >= first) & (until <= last) & ~times.lasted.is_null()
+    whole = (begin >= first) & (until <= last) & ~lasted.is_null()
     some = inside.fill_null(value=False)
     held = (
         nw.when(some & whole)
-        .then(times.lasted)
+        .then(lasted)
         .otherwise(
             nw.when(some)
             .then(_least(until, last) - _most(begin, first))
-            .otherwise(nw.when(begin.is_null() & ~never).then(times.lasted))
+            .otherwise(nw.when(begin.is_null() & ~never).then(lasted))
         )
     )
-    reckoned = (times.ended - times.lasted).is_null() & unstarted & some
+    reckoned = (ended - lasted).is_null() & unstarted & some
     flags = (
         some & running,
-        reckoned & ~times.submitted.is_null(),
-        reckoned & times.submitted.is_null(),
+        reckoned & ~submitted.is_null(),
+        reckoned & submitted.is_null(),
     )
     return frame.with_columns(
         nw.when(some).then(_most(begin, first)).alias(BEGIN),

@@ -6,7 +6,7 @@ import warnings
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -149,17 +149,6 @@ def summarize_runtime_ratio(
 ROW_TABLES: Final = ("jobs", "tasks", "recurring_jobs")  # tables whose rows have runtimes
 
 
-class RatioTables(NamedTuple):
-    """Runtime ratios of a trace."""
-
-    groupings: pl.DataFrame
-    """[grouping, groups, n_excluded] with the columns of
-    :class:`traceana.cohorts.tables.RuntimeRatioSummary`: ratios over all groups together, without
-    a grouping and for each. Rows alone in their group, or without one, are excluded."""
-    groups: pl.DataFrame | None
-    """The summary of each group of the first grouping; None if there is no grouping."""
-
-
 def tables_with_runtimes(trace: Trace, /) -> list[str]:
     """Return the tables of :data:`ROW_TABLES` to analyze: tasks only if jobs have no runtimes."""
     jobs = trace.has("jobs", ("runtime_s",))
@@ -172,8 +161,13 @@ def tables_with_runtimes(trace: Trace, /) -> list[str]:
     return [table for table, has_runtimes in present.items() if has_runtimes]
 
 
-def ratio_tables(trace: Trace, table: str, /) -> RatioTables:
-    """Return the runtime ratios of a table, for each of its groupings."""
+def ratio_tables(trace: Trace, table: str, /) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    """Return the runtime ratios of a table by grouping, and those of each group of the first.
+
+    By grouping, those of all groups together, without rows alone in their group or without one:
+    [grouping, groups, n_excluded] and the columns of
+    :class:`traceana.cohorts.tables.RuntimeRatioSummary`.
+    """
     everything = _rows(trace, table)
     rows = everything.filter(pl.col("runtime_s").is_not_null())
     groupings = _groupings(rows, trace.manifest.tables[table].groups)
@@ -192,7 +186,7 @@ def ratio_tables(trace: Trace, table: str, /) -> RatioTables:
         parts.append(pl.concat([pl.DataFrame([counts]), summary], how="horizontal"))
     # rows without a runtime are counted
     groups = summarize_runtime_ratio(everything, by=groupings[0]) if groupings else None
-    return RatioTables(pl.concat(parts), groups)
+    return pl.concat(parts), groups
 
 
 def grouping_title(by: tuple[str, ...], /) -> str:

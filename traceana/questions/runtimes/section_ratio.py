@@ -34,7 +34,6 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.runtimes.ratio import (
-    RatioTables,
     capacity,
     missing_times,
     predict_runtimes,
@@ -76,7 +75,8 @@ class _Cohort(NamedTuple):
     title: str
     noun: str
     name: str
-    tables: RatioTables
+    groupings: pl.DataFrame
+    groups: pl.DataFrame | None
     cut: str  # what the window cuts off; empty for nothing
     is_cut_much: bool  # so that no finding is drawn
 
@@ -106,7 +106,7 @@ def _form(trace: Trace, table: str) -> _Cohort:
         parts = formed.rows.select(runtime.filter(is_cut).sum(), total=runtime.sum()).row(0)
         much = parts[0] > MOST_NOT_ENDED * parts[1]
     tables = trace.once(ratio_tables, table)
-    return _Cohort(trace, table, title, noun, f"{title}: {noun}", tables, cut, much)
+    return _Cohort(trace, table, title, noun, f"{title}: {noun}", *tables, cut, much)
 
 
 def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
@@ -114,7 +114,7 @@ def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     ungrouped = pl.when(grouping="none").then(pl.lit("not grouped"))
     by = ungrouped.otherwise(pl.format("by {}", "grouping"))
     parts = [
-        cohort.tables.groupings.head(2).select(
+        cohort.groupings.head(2).select(
             pl.concat_str(pl.lit(f"{cohort.name}, "), by).alias("cohort"), "n", *_DISTRIBUTION
         )
         for cohort in cohorts
@@ -153,7 +153,7 @@ def _details(cohort: _Cohort) -> list[Block]:
         )
     what = f"Runtime ratios of {cohort.noun}"
     spread = result_table(
-        cohort.tables.groupings,
+        cohort.groupings,
         RuntimeRatioSummary,
         columns=("grouping", "groups", "n", "n_excluded", *_DISTRIBUTION),
         headings={"grouping": "Grouped by", "n_excluded": "Excluded: alone or no group"},
@@ -164,11 +164,11 @@ def _details(cohort: _Cohort) -> list[Block]:
 
 
 def _groups(cohort: _Cohort, what: str) -> list[Block]:
-    groups = cohort.tables.groups
+    groups = cohort.groups
     if groups is None:
         return []
     (by, *_) = groups.columns
-    what = f"{what} by {cohort.tables.groupings['grouping'][1]}"
+    what = f"{what} by {cohort.groupings['grouping'][1]}"
     if groups.height > _MAX_GROUPS:
         what += f", the {_MAX_GROUPS} largest of {groups.height:,} groups"
         groups = groups.sort("n", descending=True, maintain_order=True).head(_MAX_GROUPS)
@@ -190,7 +190,7 @@ def _findings(cohort: _Cohort) -> list[Finding]:
     if cohort.is_cut_much:
         heading = f"mean runtimes are not estimable while {cohort.noun} still run"
         return [Finding(f"{heading}. {cohort.cut}", heading=heading, certainty="cannot tell")]
-    overall, *grouped = cohort.tables.groupings.rows(named=True)
+    overall, *grouped = cohort.groupings.rows(named=True)
     if overall["cov"] is None or not grouped or grouped[0]["cov"] is None:
         return []
     first = grouped[0]
