@@ -29,6 +29,7 @@ from traceana.questions.failures.tables_competing_risks import (
     CumulativeIncidence,
     SurvivalCurves,
 )
+from traceana.tables.formatting import plural
 
 _TITLE_CHARACTERS: Final = 34
 _LOG_FROM: Final = 20
@@ -199,7 +200,6 @@ def plot_runtime_by(
     reading="Thin bar: 5 % to 95 % quantile of runtime over the mean of its group. Thick bar: 25 % "
     "to 75 %. Diamond: median. Tick: 99 %. Dashed line: the mean, which is 1 in every group. n: "
     "number of runtimes.",
-    counts=(pl.sum("n"), "runtime"),
 )
 def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
     """Draw the quantiles of runtime ratios by group, one row per group.
@@ -247,6 +247,11 @@ def plot_runtime_ratio(result: pl.DataFrame, /, *, ax: Axes | None = None) -> Ax
     ax.set_xlim(left=left)
     ax.set(xlabel="Runtime / mean of the group (logarithmic)", title="Runtime ratios")
     return ax
+
+
+def describe_runtime_ratio(result: pl.DataFrame) -> str:
+    """Return the number and size of the groups for the caption."""
+    return f"{plural(result.height, 'group')} of up to {max(result['n']):,} runtimes."
 
 
 _BEYOND: Final = 20.0

@@ -51,6 +51,7 @@ from traceana.questions.failures.section_model import (
     tests_table,
 )
 from traceana.questions.failures.tables import (
+    FailureByRequest,
     FailureRates,
     NodeFailures,
     OutcomesByHorizon,
@@ -110,12 +111,15 @@ def draw_rates(cohort: Cohort, /) -> list[Drawing]:
 
 def rate_tables(cohort: Cohort, /) -> list[Block]:
     """Return the rates by each feature."""
-    rates = cohort.trace.once(failure_by_request)
-    shown = ("n", "failures", "rate", "ci_low", "ci_high", "n_clusters")
+    rates = {
+        column: table.with_columns(success_rate=1 - pl.col("rate"))
+        for column, table in cohort.trace.once(failure_by_request).items()
+    }
+    shown = ("n", "failures", "rate", "ci_low", "ci_high", "success_rate", "n_clusters")
     return [
         result_table(
             table,
-            FailureRates,
+            FailureByRequest,
             columns=_columns(cohort, table, column, *shown, "note"),
             headings=_headings(cohort),
             caption=f"Failure rate by {_name(column)}: {cohort.counted}. By value "

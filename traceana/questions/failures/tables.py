@@ -79,6 +79,12 @@ class FailureRates(ResultTable):
     note = text("Note", "why there is no interval, or that it is likely too narrow", optional=True)
 
 
+class FailureByRequest(FailureRates):
+    """Failure rate of each group with its success rate."""
+
+    success_rate = fraction("Success rate", "one minus the failure rate")
+
+
 class Association(ResultTable):
     """Association between groups and failure."""
 
