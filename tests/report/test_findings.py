@@ -157,7 +157,7 @@ def test_features_that_rise_together_are_not_said_to_have_no_effect(tmp_path: Pa
     status = np.where(np.arange(800) // 4 % 5 == 0, "failed", "completed")
     findings(pl.DataFrame({"status": status, "gpus": gpus, "cpus": 8 * gpus}), tmp_path)
     first, *_ = section_model.build([open_store(tmp_path / "store").trace(TRACE)]).findings
-    assert "no single feature can be said to predict failure" in getattr(first, "heading", "")
+    assert "no single feature clearly predicts failure" in getattr(first, "heading", "")
 
 
 def test_gpus_that_no_job_holds_are_a_cost(tmp_path: Path) -> None:

@@ -390,7 +390,7 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
     return lead, *others
 
 
-_NONE_CLEAR: Final = "no single feature can be said to predict failure when the others are equal"
+_NONE_CLEAR: Final = "no single feature clearly predicts failure when the others are equal"
 
 
 def _equally(row: dict[str, Any], cohort: Cohort) -> tuple[str, str]:
