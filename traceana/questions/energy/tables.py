@@ -45,9 +45,6 @@ class EnergyCoverage(ResultTable):
     runs = count("Runs", "training runs")
     runs_reached = count("Runs at the target", "runs that reached the target")
     runs_unknown = count("Runs without the target", "runs without a row at the target")
-    runs_past_max_epochs = count(
-        "Past max_epochs", "runs that reached it later than max_epochs; they count as reached"
-    )
     power_limits = count("Power limits", "power limits profiled")
     power_limits_missing = count("Power limits missing", "of those profiled at any batch size")
     feasible = flag("Feasible", "every run reached the target, and an epoch was measured")

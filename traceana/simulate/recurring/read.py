@@ -121,16 +121,10 @@ def trained_batches(tables: TrainingTables, /, *, dataset: str, target: float) -
         known=at_target.any(), epochs=pl.col("target_epoch").filter(at_target).first()
     )
     epochs = pl.col("epochs")
-    default = tables.defaults.get(dataset)
     batches = runs.group_by(CONFIGURATION, maintain_order=True).agg(
         runs=pl.len().cast(pl.Int64),
         runs_reached=epochs.count().cast(pl.Int64),
         runs_unknown=(~pl.col("known")).sum().cast(pl.Int64),
-        runs_past_max_epochs=(
-            (epochs > default.max_epochs).sum().cast(pl.Int64)
-            if default
-            else pl.lit(None, pl.Int64)
-        ),
         epochs_mean=epochs.mean(),
         epochs_std=epochs.std(ddof=1),
         epochs_min=epochs.min(),

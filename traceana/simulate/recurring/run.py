@@ -259,10 +259,7 @@ def by_recurrence(history: pl.DataFrame, references: pl.DataFrame, /) -> pl.Data
             pl.col("batch_size", "power_limit_w").last(),
             pl.col(MEASURES).sum(),
         )
-        .with_columns(
-            cumulative_cost_j=pl.col("cost_j").cum_sum(),
-            regret_j=pl.col("cost_j") - pl.lit(oracle_j, pl.Float64),
-        )
+        .with_columns(regret_j=pl.col("cost_j") - pl.lit(oracle_j, pl.Float64))
         .with_columns(cumulative_regret_j=pl.col("regret_j").cum_sum())
     )
 
@@ -280,7 +277,6 @@ def replication(
         "recurrences": recurrences,
         "runs": len(runs),
         "runs_missed": sum(not run.reached for run in runs),
-        "batch_sizes_tried": len({run.batch_size for run in runs}),
         "points_missing": job.points_missing,
     }
     for measure in MEASURES:

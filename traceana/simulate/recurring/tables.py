@@ -59,7 +59,6 @@ class Recurrences(ResultTable):
     runs = count("Runs")
     batch_size, power_limit_w = _configuration("of the last run")
     energy_j, time_s, cost_j = _spent()
-    cumulative_cost_j = joules("Cumulative cost")
     regret_j = joules("Regret", "cost minus the expected cost of the oracle")
     cumulative_regret_j = joules("Cumulative regret")
 
@@ -79,7 +78,6 @@ class Totals(ResultTable):
     recurrences = count("Recurrences")
     runs = count("Runs")
     runs_missed = count("Missed", "runs that missed the target")
-    batch_sizes_tried = count("Batch sizes tried")
     points_missing = count("Points missing", "(batch size, power limit) without data")
     energy_j = joules("Energy")
     energy_saved = fraction("Energy saved")
