@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -24,7 +23,6 @@ from traceana.stats.arguments import check_confidence, check_count, is_number
 from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import MIN_EFFECTIVE, woodruff_interval
 from traceana.stats.segments import best_alignment
-from traceana.stats.survival import censored_quantiles
 from traceana.stats.time_blocks import autocorrelation, effective_sample_size
 from traceana.store.frames import (
     Names,
@@ -230,7 +228,7 @@ def summarize_cov(
 
 _BOUNDS: Final = [f"{name}_ci_{end}" for name in QUANTILES for end in ("low", "high")]
 _FEW: Final = 50  # effective time steps
-_LENGTHS: Final = {"length_p25": 0.25, "length_median": 0.5, "length_p75": 0.75}
+_LAGS: Final = 10
 
 
 def _added_columns(table: type[CovSummary]) -> dict[str, Any]:
@@ -248,8 +246,7 @@ def summarize_cov_series(
     *,
     time: str = "time_s",
     value: str = "cov",
-    cut_at: float | datetime | None = None,
-    lags: int = 10,
+    cut_at: float | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Summarize each job's coefficient of variation, with intervals for a time series.
@@ -271,10 +268,8 @@ def summarize_cov_series(
     value
         Column of the CoV.
     cut_at
-        Time at which the table ends for every job, in the unit of `time`: a job that reaches it
-        is right-truncated.
-    lags
-        Number of autocorrelations.
+        Number of `time` at which the table ends for every job: one that reaches it is
+        right-truncated.
     confidence
         Coverage of the intervals, in (0, 1).
 
@@ -310,9 +305,9 @@ def summarize_cov_series(
     groups = ticks.partition_by(names, maintain_order=True) if names else [ticks]
     described = []
     for group in groups:
-        row = _describe(group[value].drop_nulls().to_numpy(), lags, confidence)
+        row = _describe(group[value].drop_nulls().to_numpy(), confidence)
         if cut_at is not None and group.height:
-            row["right_truncated"] = bool((group[time] >= _reaches(cut_at)).any())
+            row["right_truncated"] = bool((group[time] >= float(cut_at)).any())
         described.append(row)
     table = pl.concat(
         [summary, pl.DataFrame(described, schema=_added_columns(CovSeries))], how="horizontal"
@@ -328,7 +323,7 @@ def summarize_cov_pooled(
     *,
     time: str = "time_s",
     value: str = "cov",
-    cut_at: float | datetime | None = None,
+    cut_at: float | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Summarize the coefficient of variation of all jobs.
@@ -348,10 +343,7 @@ def summarize_cov_pooled(
         One row with the columns
         {columns}
 
-        The length of a job is its number of time steps, including those without a value. Its
-        quantiles are Kaplan-Meier estimates in which truncated jobs are censored; they are null
-        beyond the last observed length, and without `cut_at`. With fewer than two jobs that have
-        a value the intervals are null, and `note` states it.
+        With fewer than two jobs that have a value the intervals are null, and `note` states it.
 
     Examples
     --------
@@ -367,7 +359,7 @@ def summarize_cov_pooled(
         raise DataError("by must name the jobs, which are the clusters; it names no column")
     check_confidence(confidence)
     ticks = _read_series(cov, names, time, value, cut_at)
-    jobs = ticks.group_by(names).agg(pl.len().alias(".ticks"), pl.col(time).max().alias(".last"))
+    jobs = ticks.group_by(names).agg(pl.col(time).max())
     present = ticks.drop_nulls(value)
     of = present.select(pl.struct(names).rank("dense") - 1).to_series()
     row: dict[str, Any] = {"n_jobs": jobs.height}
@@ -382,22 +374,18 @@ def summarize_cov_pooled(
     else:
         row["note"] = "fewer than two jobs have a value: no interval"
     if cut_at is not None:
-        cut = (jobs[".last"] >= _reaches(cut_at)).to_numpy()
-        row["n_right_truncated"] = int(cut.sum())
-        if jobs.height:
-            lengths = censored_quantiles(jobs[".ticks"], cut, list(_LENGTHS.values()))
-            row |= zip(_LENGTHS, lengths.tolist(), strict=True)
+        row["n_right_truncated"] = int((jobs[time] >= float(cut_at)).sum())
     pooled = pl.DataFrame([row], schema=_added_columns(CovPooled)).fill_nan(None)
     summary = summarize_cov(ticks, by=(), value=value)
     return declared(pl.concat([summary, pooled], how="horizontal"), CovPooled)
 
 
 def _read_series(
-    cov: IntoFrame, by: Sequence[str], time: str, value: str, cut_at: float | datetime | None
+    cov: IntoFrame, by: Sequence[str], time: str, value: str, cut_at: float | None
 ) -> pl.DataFrame:
     """Return [*by, time, value] sorted: one row per time step."""
-    if not (cut_at is None or is_number(cut_at) or isinstance(cut_at, datetime)):
-        raise DataError(f"cut_at must be a number or a datetime, as {time} is; it is {cut_at!r}")
+    if not (cut_at is None or is_number(cut_at)):
+        raise DataError(f"cut_at must be a number; it is {cut_at!r}")
     frame = open_frame(cov, keys=(*by, time), measures={"value": value}, roles={"time": time})
     check_clock(frame, time)
     ticks = collect(frame)
@@ -406,8 +394,8 @@ def _read_series(
     clock = ticks.schema[time]
     if clock == pl.Null:  # no row
         ticks = ticks.cast({time: pl.Float64})
-    elif cut_at is not None and clock.is_temporal() != isinstance(cut_at, datetime):
-        raise DataError(f"cut_at is {cut_at!r} and column {time} has type {clock}; they must agree")
+    elif cut_at is not None and clock.is_temporal():
+        raise DataError(f"cut_at is a number, and column {time} has type {clock}")
     _refuse_infinite(ticks, time)
     ticks = ticks.sort(*by, time, nulls_last=True)
     if repeated := ticks.select(pl.struct(*by, time).is_duplicated().sum()).item():
@@ -416,16 +404,11 @@ def _read_series(
     return ticks
 
 
-def _reaches(cut_at: float | datetime) -> datetime | float:
-    """Return a truncation time to compare with; integers may exceed those of Polars."""
-    return cut_at if isinstance(cut_at, datetime) else float(cut_at)
-
-
-def _describe(values: Floats, lags: int, confidence: float) -> dict[str, Any]:
+def _describe(values: Floats, confidence: float) -> dict[str, Any]:
     effective_n = effective_sample_size(values)
     if np.isnan(effective_n):
         return {"note": "fewer than four values" if len(values) < 4 else "all values are equal"}
-    correlations = [None if np.isnan(r) else float(r) for r in autocorrelation(values, lags=lags)]
+    correlations = [None if np.isnan(r) else float(r) for r in autocorrelation(values, lags=_LAGS)]
     row = {"autocorrelation": correlations, "effective_n": effective_n}
     if effective_n < MIN_EFFECTIVE:
         return row | {"note": f"fewer than {MIN_EFFECTIVE} effective time steps: no interval"}
@@ -450,8 +433,6 @@ def match_cov_rows(
     /,
     *,
     time: str = "time_s",
-    worker: str = "worker_id",
-    value: str = "batch_time",
 ) -> pl.DataFrame:
     """Match jobs with worker samples to rows of a CoV table.
 
@@ -466,10 +447,10 @@ def match_cov_rows(
     Parameters
     ----------
     samples
-        `worker_samples`: [job_id, worker, time, value].
+        `worker_samples`: [job_id, worker_id, time, batch_time].
     cov_samples
         `cov_samples`: [job_id, sample, cov], each (job_id, sample) once.
-    time, worker, value
+    time
         As in :func:`iteration_cov`.
 
     Returns
@@ -497,11 +478,11 @@ def match_cov_rows(
         name, samples_of_row = _text(job), row["sample"].to_numpy()
         rows[name] = np.full(samples_of_row.max() + 1, np.nan)
         rows[name][samples_of_row] = row["cov"].to_numpy()
-    roles = {"time": time, "worker": worker}
-    keys = ("job_id", worker, time)
-    frame = open_frame(samples, keys=keys, measures={"value": value}, roles=roles)
+    keys = ("job_id", "worker_id", time)
+    frame = open_frame(samples, keys=keys, measures=("batch_time",), roles={"time": time})
+    at = pl.col(time).cast(pl.Float64)
     times = collect(with_seconds(frame, time)).select(
-        "job_id", worker_id=worker, time_s=pl.col(time).cast(pl.Float64), batch_time=value
+        "job_id", "worker_id", "batch_time", time_s=at
     )
     matches = [
         {"job_id": _text(job), "ddof": ddof} | _best_row(ticks, rows)
