@@ -162,7 +162,6 @@ def _change(
 
 
 def _add_traces(source: Store, target: Path, names: list[str]) -> None:
-    """Link traces of the default store, and public ones that are downloaded, beside those here."""
     from traceana.opening import load
     from traceana.store import Store
     from traceana.store.store import store_path

@@ -265,7 +265,6 @@ def spread(wanted: Sequence[float], /, *, gap: float) -> list[float]:
 
 
 def _plain(value: object) -> str:
-    """Write a number without a needless .0; a value that is none, as it is."""
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

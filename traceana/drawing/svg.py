@@ -259,7 +259,6 @@ def _marks(ax: Axes) -> Iterator[_Mark]:
 
 
 def _of_line(line: Line2D, *, crowded: bool) -> Iterator[_Mark]:
-    """Return all points of a line with markers, and some of a curve."""
     points = np.asarray(line.get_xydata(), dtype=float)
     marked = line.get_marker() not in ("None", "", None)
     if marked and len(points) <= _MOST:

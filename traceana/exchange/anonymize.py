@@ -243,7 +243,6 @@ class _Rows:
         return _mapped(values, relabeled)
 
     def _names(self, values: pl.Series) -> pl.Series:
-        """Return names that are as alike as before, also without their numbers."""
         table = values.drop_nulls().unique()
         ending, stem = without_numbers(pl.col(values.name))
         forms = table.to_frame().select(name=values.name, ending=ending, stem=stem)

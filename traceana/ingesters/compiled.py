@@ -321,7 +321,6 @@ def _add_following_times(stated: dict[str, pl.Expr], names: Collection[str]) -> 
 def _views(
     mapping: TableMapping, columns: Columns
 ) -> tuple[dict[str, Kind], dict[str, tuple[str, ...]], dict[str, Derived]]:
-    """Return how used columns are read: kinds, markers of nulls, numbers."""
     read: dict[str, Kind] = {}
     nulls: dict[str, tuple[str, ...]] = {}
     numbers: dict[str, Derived] = {}

@@ -146,7 +146,6 @@ class _TableStep:
 
     @property
     def _updates(self) -> bool:
-        """Whether newer records are added to the stored table."""
         return self.plan.kind == "mapping" and not self.plan.replace and bool(get_key(self.table))
 
     def is_unchanged(self) -> bool:

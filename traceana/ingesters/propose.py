@@ -318,7 +318,6 @@ def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
 
 
 def _assign_codes(matched: dict[str, str], proposal: Proposal) -> dict[str, str]:
-    """Take words among exit codes for the status."""
     column = matched.get("exit_code")
     if column and "status" not in matched and proposal.numbers(column) is None:
         words = proposal.texts(column).drop_nulls()

@@ -329,7 +329,6 @@ def result_table(
 
 
 def _has_values(frame: pl.DataFrame, name: str) -> bool:
-    """Return whether a column, or the other end of its interval, has values."""
     ends = (name, name.replace("_low", "_high"), name.replace("_high", "_low"))
     return any(frame[end].count() for end in ends if end in frame.columns)
 

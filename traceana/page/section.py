@@ -41,11 +41,6 @@ class DataSource:
         return text
 
     @property
-    def noun(self) -> str:
-        """What is read first."""
-        return "synthetic sample" if self.is_sample else "ledgers"
-
-    @property
     def option(self) -> str:
         """The path as an option of the command line, quoted where it must be."""
         return f"--store {shlex.quote(str(self.path))}"

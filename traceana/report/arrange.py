@@ -36,7 +36,6 @@ def content_of(section: Section, context: Context, /) -> Content:
 
 
 def _build(section: Section, traces: list[Trace]) -> Content:
-    """Build a section without traces that it cannot be computed for; say why."""
     try:
         return section.build(traces) if traces else Content()
     except DataError as error:

@@ -172,7 +172,7 @@ def build_report(
         title = context.traces[0].title if len(context.traces) == 1 else "traceana report"
     steps = len(chosen) + 1
     report_step = on_step or _notebook_bar()
-    report_step(0, steps, context.data_source.noun)
+    report_step(0, steps, "synthetic sample" if context.data_source.is_sample else "ledgers")
     papers = papers_of(context) if "html" in forms else []
     pairs = _build(chosen, context, workers, report_step, steps, papers=papers)
     built = number_blocks([part for part in pairs if not part.is_empty])

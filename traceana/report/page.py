@@ -145,7 +145,6 @@ def main_results(built: list[Built], facts: Sequence[TraceFacts] = (), /) -> lis
 
 
 def _first(part: Built, stated: set[str]) -> list[Ranked]:
-    """Return the first finding of a section with a heading, new numbers and no cost."""
     findings = [
         finding
         for finding in part.content.every_finding
@@ -404,7 +403,6 @@ def name_page(title: str, context: Context, /) -> str:
 
 
 def _repeats(context: Context) -> list[tuple[str, str]]:
-    """Return the traces that have the jobs of another one, and the other."""
     labels = {trace.id: trace.label for trace in context.traces}
     pairs = [(trace.label, labels.get(trace.manifest.repeats or "")) for trace in context.traces]
     return [(label, other) for label, other in pairs if other]

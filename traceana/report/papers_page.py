@@ -98,7 +98,6 @@ def _pictures(
 
 
 def _is_on_demand(published_figure: PublishedFigure, /) -> bool:
-    """Return whether a figure takes too long for the page, which names its command instead."""
     direct = DIRECT.get(published_figure.figure)
     chosen = Choice(**options_of(published_figure))
     return direct is not None and chosen.feature in direct.on_demand

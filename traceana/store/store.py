@@ -281,7 +281,6 @@ def _files(folder: Path, table: str) -> tuple[Path, Path]:
 
 
 def _crc32(folder: Path, table: str) -> tuple[int, ...]:
-    """Return the checksums of a table's files that are there."""
     parts = []
     for path in _files(folder, table):
         with suppress(OSError):
@@ -312,13 +311,6 @@ _CACHE: Final = Cache("results")
 class Trace:
     """A trace of a store.
 
-    Attributes
-    ----------
-    id
-        Id of the trace.
-    store
-        The store that has its tables.
-
     Examples
     --------
     >>> import traceana
@@ -328,7 +320,9 @@ class Trace:
     """
 
     id: str
+    """Id of the trace."""
     store: Store
+    """The store that has its tables."""
     _known: dict[Key, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -85,7 +85,6 @@ def _open_smi(file: CsvFile, _timezone: str) -> Rows:
 
 
 def _in_unit(value: str, unit: str) -> str:
-    """Return a number in the unit of its column; what is none stays, and is rejected."""
     match = _VALUE.fullmatch(value)
     try:
         return repr(float(match[1]) * _SCALE[match[2] or unit]) if match else value

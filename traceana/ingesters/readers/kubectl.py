@@ -200,7 +200,6 @@ def _object(item: dict[str, Any], *path: str) -> dict[str, Any]:
 
 
 def _stated(states: Iterable[dict[str, Any]] | None, name: str) -> list[str]:
-    """Return a member of some objects where it has a value."""
     return [state[name] for state in states or () if state.get(name)]
 
 

@@ -234,7 +234,6 @@ def guess_columns(lines: list[str], /) -> tuple[str, ...] | None:
 
 
 def _columns(lines: list[str]) -> list[tuple[str, ...]]:
-    """Return the cells of each column of the jobs, or of steps where there are no jobs."""
     rows = [line.split("|") for line in lines[:_GUESSED_LINES]]
     rows = [row for row in rows if len(row) == len(rows[0])]
     jobs = [row for row in rows if "." not in row[0]]

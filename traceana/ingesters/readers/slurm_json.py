@@ -36,7 +36,6 @@ def _number(value: Any) -> float | None:  # noqa: ANN401
 
 
 def _text(number: float | None) -> str | None:
-    """Return a number as text; 0 is none."""
     return f"{number:f}" if number else None
 
 
@@ -104,7 +103,6 @@ def _exit_code(value: Any) -> str | None:  # noqa: ANN401
 
 
 def _id(item: Item, job: object, task: object) -> str | None:
-    """Return the id of a job, of an array's with that of the array."""
     own_id, array, place = _number(item.get("job_id")), _number(job), _number(task)
     if array and place is not None and place < _NO_VALUE:
         return f"{array:.0f}_{place:.0f}"
