@@ -531,27 +531,6 @@ def test_demand_that_doubles_is_stated_with_its_interval(tmp_path: Path) -> None
     assert grown.heading.startswith("mine: the demand rises to ")
 
 
-def test_a_failure_rate_that_rises_on_one_gpu_type_is_stated_by_type(tmp_path: Path) -> None:
-    # a driver: from day 35 on, a fifth of the jobs on A that would complete fail
-    jobs, rng = stationary(5, days=60, per_day=200), np.random.default_rng(5)
-    since = BEGIN_S + 35 * DAY_S
-    jobs = jobs.with_columns(gpu_type=pl.Series(rng.choice(["A", "B"], jobs.height)))
-    hit = (pl.col("gpu_type") == "A") & (pl.col("start_s") >= since)
-    hit &= pl.Series(rng.random(jobs.height) < 0.2)
-    jobs = jobs.with_columns(status=pl.when(hit).then(pl.lit("failed")).otherwise("status"))
-    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
-    trace = open_store(tmp_path).trace("mine")
-    [change] = [str(one) for one in build([trace]).findings if "failure rate" in one]
-    rates = re.findall(r"(A|B) (\d+|\d+\.\d+) % instead of (\d+|\d+\.\d+) %", change)
-    late = jobs["end_s"] >= since
-    for kind, rate, rest in rates:
-        for stated, side in ((rate, late), (rest, ~late)):
-            rows = jobs.filter(side, gpu_type=kind)
-            failed = float((rows["status"] == "failed").to_numpy().mean())
-            assert float(stated) == pytest.approx(100 * failed, abs=1.5)
-    assert {kind for kind, *_ in rates} == {"A", "B"}
-
-
 def test_waits_that_grow_in_one_queue_are_stated_of_it_and_a_step_is_no_drift(
     tmp_path: Path,
 ) -> None:
