@@ -16,6 +16,7 @@ from .ingesters import propose_mapping as propose_mapping
 from .questions.correlations.analyze import correlate as correlate
 from .questions.correlations.analyze import failure_correlations as failure_correlations
 from .questions.correlations.points import implied_n as implied_n
+from .questions.correlations.points import joint_counts as joint_counts
 from .questions.correlations.points import mean_by_value as mean_by_value
 from .questions.correlations.analyze import runtime_correlations as runtime_correlations
 from .questions.deadlines.plans import compare_plans as compare_plans
@@ -39,6 +40,7 @@ from .questions.failures.hazards import outcome_by_horizon as outcome_by_horizon
 from .questions.failures.model import failure_model as failure_model
 from .questions.failures.association import failure_odds as failure_odds
 from .questions.failures.nodes import node_failures as node_failures
+from .questions.failures.association import failure_outliers as failure_outliers
 from .questions.failures.rates import failure_rates as failure_rates
 from .questions.failures.rates import outcome_rates as outcome_rates
 from .questions.failures.runtimes import runtime_by as runtime_by

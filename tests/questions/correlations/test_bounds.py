@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from tests.questions.defaults import numbers_by_default
-from traceana import correlate, failure_correlations, implied_n, runtime_correlations
+from traceana import correlate, failure_correlations, implied_n, joint_counts, runtime_correlations
 from traceana.errors import DataError
 
 
@@ -161,10 +161,13 @@ def test_runtime_correlations_draw_the_same_by_default() -> None:
 
 def test_numbers_by_default() -> None:
     of_tests = {"confidence": 0.95, "resamples": 200, "rng": 1}
-    assert numbers_by_default(correlate, failure_correlations, runtime_correlations) == {
+    assert numbers_by_default(
+        correlate, failure_correlations, runtime_correlations, joint_counts
+    ) == {
         "correlate": of_tests,
         "failure_correlations": of_tests,
         "runtime_correlations": of_tests,
+        "joint_counts": {"bins": 40},
     }
 
 

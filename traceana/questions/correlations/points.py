@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
@@ -14,7 +15,8 @@ from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import stdtr
 
 from traceana.errors import DataError
-from traceana.questions.correlations.tables import ImpliedN, MeansByValue
+from traceana.questions.correlations.tables import ImpliedN, JointCounts, MeansByValue
+from traceana.stats.arguments import check_count
 from traceana.stats.arrays import Floats, Integers
 from traceana.stats.correlation import (
     NEAR_ONE,
@@ -45,6 +47,8 @@ from traceana.stats.permutation import (
 )
 from traceana.store.frames import LARGEST, Names, as_keys, open_frame, reduce_frame
 from traceana.tables.declare import declared, returns
+
+_MAX_BINS: Final = 1000
 
 
 @returns(MeansByValue)
@@ -82,6 +86,73 @@ def mean_by_value(frame: IntoFrame, /, x: str, y: str, by: Names = ()) -> pl.Dat
     rows = both.select(*keys, nw.col(x).alias("value"), nw.col(y).alias("a y"))
     means = reduce_frame(rows, (*keys, "value"), n=nw.len(), mean=nw.col("a y").mean())
     return declared(means, MeansByValue, by=keys)
+
+
+@returns(JointCounts)
+def joint_counts(
+    frame: IntoFrame, /, x: str, y: str, by: Names = (), *, bins: int = 40
+) -> pl.DataFrame:
+    """Count rows in logarithmic bins of two columns.
+
+    Parameters
+    ----------
+    frame, x, y, by
+        As in :func:`mean_by_value`.
+    bins
+        Bins of each column, from 2 to 1000. The center of the first bin is the smallest value
+        above 0, that of the last the largest; values of 0 have a separate bin.
+
+    Returns
+    -------
+    DataFrame
+        One row per bin with rows, sorted, nulls last, with the columns of `by` and
+        {columns}
+
+        A column with one value above 0 has one bin, from half to twice that value.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 1, 8, 8], "runtime_s": [60.0, 90.0, 600.0, 900.0]})
+    >>> counts = traceana.joint_counts(jobs, "gpus", "runtime_s", bins=2)
+    >>> counts.select("n", pl.col("x_low", "y_low").round(2)).rows()
+    [(2, 0.35, 15.49), (2, 2.83, 232.38)]
+    """
+    check_count("bins", bins, least=2, most=_MAX_BINS)
+    ends = ("x_low", "x_high", "y_low", "y_high")
+    keys = as_keys(by, ("n", *ends, "x bin", "y bin"))
+    lazy = open_frame(frame, keys=keys, measures=(x, y))
+    rows = lazy.filter(~nw.col(x).is_null(), ~nw.col(y).is_null())
+    values = {"x": nw.col(x), "y": nw.col(y)}
+    bounds = reduce_frame(
+        rows,
+        (),
+        **{f"{axis} low": nw.when(value > 0).then(value).min() for axis, value in values.items()},
+        **{f"{axis} high": value.max() for axis, value in values.items()},
+    ).row(0, named=True)
+    scales = {axis: _scale(bounds[f"{axis} low"], bounds[f"{axis} high"], bins) for axis in values}
+    bin_of = {
+        f"{axis} bin": nw.when(value > 0)
+        .then(((value.log() - scales[axis][0]) / scales[axis][1] + 0.5).floor())
+        .otherwise(nw.lit(-1.0))
+        for axis, value in values.items()
+    }
+    counts = reduce_frame(rows.select(*keys, **bin_of), (*keys, "x bin", "y bin"), n=nw.len())
+    edges: dict[str, pl.Expr] = {}
+    for axis, (first, width) in scales.items():
+        number = pl.col(f"{axis} bin")
+        for end, side in (("low", -0.5), ("high", 0.5)):
+            edge = (first + (number + side) * width).exp()
+            edges[f"{axis}_{end}"] = pl.when(number < 0).then(0.0).otherwise(edge)
+    table = counts.select(*keys, **edges, n="n").sort(*keys, *ends, nulls_last=True)
+    return declared(table, JointCounts, by=keys)
+
+
+def _scale(low: float | None, high: float, bins: int) -> tuple[float, float]:
+    """Return the logarithm of the smallest value above 0 and the bin width of a column."""
+    if low is None:  # all are 0
+        return 0.0, 1.0
+    return math.log(low), (math.log(high / low) / (bins - 1) if low < high else 2 * math.log(2))
 
 
 _FEWEST_TESTED: Final = 3  # points that a test of r needs

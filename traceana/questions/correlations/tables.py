@@ -48,6 +48,16 @@ class MeansByValue(ResultTable):
     mean = number("Mean", "mean of y over these rows")
 
 
+class JointCounts(ResultTable):
+    """Rows in bins of two columns; both ends of a bin of zeros are 0."""
+
+    x_low = number("x", "lower end of the bin of x", display="plain")
+    x_high = number("x, upper end", "upper end of the bin of x", display="plain")
+    y_low = number("y", "lower end of the bin of y", display="plain")
+    y_high = number("y, upper end", "upper end of the bin of y", display="plain")
+    n = count("Rows", "rows in the bin")
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class CorrelationResult(Result):
     """Correlations of one family, as :func:`traceana.correlate` returns them.

@@ -9,7 +9,7 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 from scipy.special import chdtrc
 
-from traceana.cohorts.cohort import notes_unit
+from traceana.cohorts.cohort import notes_unit, with_adjusted
 from traceana.errors import DataError
 from traceana.questions.failures.events import CELLS
 from traceana.questions.failures.rates import (
@@ -22,6 +22,7 @@ from traceana.questions.failures.rates import (
 from traceana.questions.failures.tables import (
     Association,
     FailureOdds,
+    FailureOutliers,
     StandardizedRates,
 )
 from traceana.stats.arguments import as_generator, check_confidence
@@ -286,6 +287,85 @@ def _why(crude: float, pooled: float, n_strata: int, fewest: int) -> str | None:
     if fewest < _FEW:
         return f"fewer than {_FEW} rows with an outcome in a group: interval and p are approximate"
     return None
+
+
+_FEWEST_EXPECTED: Final = 5
+
+
+@returns(FailureOutliers)
+def failure_outliers(
+    frame: IntoFrame,
+    /,
+    by: str,
+    *,
+    strata: str | None = None,
+    success: Names = ("completed",),
+    failure: Names = ("failed",),
+    status: str = "status",
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """Find groups, such as nodes, with more failures than the rest.
+
+    Jobs of one user fail alike and tend to run on the same nodes. With ``strata="user"`` a node is
+    compared with the other nodes' jobs of the same users.
+
+    Parameters
+    ----------
+    frame
+        One row per job that ran in one group: `by`, `strata` and `status`; eager or lazy, of any
+        supported engine.
+    by
+        Column of the group; rows without a value are excluded.
+    strata
+        Column within whose values rows are compared, null being one; None: all rows.
+    success, failure, status, confidence
+        As in :func:`outcome_rates`.
+
+    Returns
+    -------
+    DataFrame
+        The smallest adjusted p first, with the column of `by` and
+        {columns}
+
+        A group with fewer than five expected failures is not tested.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame(
+    ...     {"node": ["a"] * 50 + ["b"] * 50,
+    ...      "status": ["failed"] * 30 + ["completed"] * 20 + ["failed"] * 5 + ["completed"] * 45}
+    ... )
+    >>> traceana.failure_outliers(jobs, "node").select("node", "failures", "expected").rows()
+    [('a', 30, 17.5), ('b', 5, 17.5)]
+    """
+    check_confidence(confidence)
+    refuse_clash((by,), FailureOutliers.columns())
+    keys = (by,) if strata is None else (by, strata)
+    counts = count_failures(frame, keys, status=status, success=success, failure=failure)
+    total, failed = (pl.col(name).sum().over("stratum") for name in ("n", "failures"))
+    cells = (
+        counts.drop_nulls(by)
+        .with_columns(stratum=pl.lit(0) if strata is None else pl.col(strata))
+        .with_columns(total=total, failed=failed)
+        .with_columns(expected=pl.col("n") * pl.col("failed") / pl.col("total"))
+    )
+    rows = []
+    for (group,), part in cells.partition_by(by, as_dict=True).items():
+        sums = part.select("n", "failures", "expected").sum().row(0, named=True)
+        row: dict[str, Any] = {by: group, **sums}
+        rows.append(row)
+        if row["expected"] < _FEWEST_EXPECTED:
+            row["note"] = f"fewer than {_FEWEST_EXPECTED} expected failures"
+            continue
+        columns = (pl.col("failures"), pl.col("n") - pl.col("failures"))
+        others = (pl.col("failed") - columns[0], pl.col("total") - pl.col("failed") - columns[1])
+        tables = part.select(a=columns[0], b=columns[1], c=others[0], d=others[1]).to_numpy()
+        row |= pooled_odds(tables.reshape(-1, 2, 2).astype(float), confidence=confidence)._asdict()
+    schema = {by: cells.schema[by], **schema_of(FailureOutliers)}
+    table = with_adjusted(pl.DataFrame(rows, schema=schema).fill_nan(None))
+    table = table.sort("pvalue_adjusted", by, nulls_last=True)
+    return declared(table, FailureOutliers, by=(by,))
 
 
 @notes_unit

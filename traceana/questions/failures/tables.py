@@ -375,6 +375,19 @@ class FailureModel(Result):
     )
 
 
+class FailureOutliers(ResultTable):
+    """Groups compared with all other rows of the same strata."""
+
+    n = count("Ended", "successes and failures of the group")
+    failures = count("Failures")
+    expected = ratio("Expected", "failures at the rate of all rows of the same strata")
+    odds_ratio = number("Odds ratio", "Mantel-Haenszel, against all other rows")
+    ci_low, ci_high = ci("Robins, Breslow and Greenland's interval")
+    pvalue = number("p", "Cochran-Mantel-Haenszel test", display="pvalue")
+    pvalue_adjusted = number("Adjusted p", "Holm's, over the groups tested", display="pvalue")
+    note = text("Note", "why a value is null")
+
+
 class HazardByRuntime(ResultTable):
     """Rate of an event while rows run, by interval of runtime."""
 
