@@ -32,6 +32,7 @@ from .questions.energy.savings import energy_savings as energy_savings
 from .questions.energy.accuracy import eta_sweep as eta_sweep
 from .questions.failures.association import outcome_association as outcome_association
 from .questions.failures.runtimes import compare_runtimes as compare_runtimes
+from .questions.failures.events import rows_at_risk as rows_at_risk
 from .questions.failures.curves import cumulative_incidence as cumulative_incidence
 from .questions.failures.curves import kaplan_meier as kaplan_meier
 from .questions.failures.runtimes import runtime_means as runtime_means
@@ -71,6 +72,7 @@ from .questions.reliability.tables import ReliabilityResult as ReliabilityResult
 from .questions.runtimes.distributions import compare_distributions as compare_distributions
 from .questions.runtimes.distributions import empirical_distribution as empirical_distribution
 from .questions.runtimes.fit import fit_distributions as fit_distributions
+from .questions.runtimes.distributions import fitted_quantiles as fitted_quantiles
 from .questions.runtimes.ratio import runtime_ratio as runtime_ratio
 from .questions.runtimes.ratio import summarize_runtime_ratio as summarize_runtime_ratio
 from .questions.runtimes.distributions import tail_index as tail_index

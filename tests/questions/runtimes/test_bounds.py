@@ -12,6 +12,7 @@ from traceana import (
     compare_distributions,
     empirical_distribution,
     fit_distributions,
+    fitted_quantiles,
     kaplan_meier,
     tail_index,
 )
@@ -72,20 +73,22 @@ def test_values_may_be_as_small_as_a_bound_and_that_is_above_0() -> None:
 
 
 def test_probabilities_stand_in_the_middles_of_the_steps() -> None:
-    found = fit_distributions(VALUES[:4], families=["exponential"], resamples=0).quantiles
-    assert found is not None
-    assert found["fraction_below"].to_list() == [0.125, 0.375, 0.625, 0.875]
-    found = fit_distributions(VALUES, families=["exponential"], resamples=0).quantiles
-    assert found is not None
+    fits = fit_distributions(VALUES[:4], families=["exponential"], resamples=0)
+    # evenly at 1/3 and 2/3, and 1 - 1/8 and 1 - 1/2: of four values the second to the last
+    found = fitted_quantiles(VALUES[:4], fits, points=4)
+    assert found["fraction_below"].to_list() == [0.375, 0.625, 0.875]
+    every = fit_distributions(VALUES, families=["exponential"], resamples=0)
+    found = fitted_quantiles(VALUES, every)
     assert found["fraction_below"].to_list()[-1] == pytest.approx(1 - 0.5 / 300)
+    assert found.equals(fitted_quantiles(VALUES, every, points=200, confidence=0.95))
+    assert found.height != fitted_quantiles(VALUES, every, points=201).height
 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_intervals_of_censored_quantiles_are_those_of_the_survival_function(first: int) -> None:
     values, cut = np.sort(VALUES)[::6], np.arange(50) % 4 == first
     fits = fit_distributions(values, families=["gamma"], observed=~cut, resamples=0)
-    assert fits.quantiles is not None
-    found = fits.quantiles.drop_nulls()
+    found = fitted_quantiles(values, fits, observed=~cut, points=20).drop_nulls()
     rows = pl.DataFrame({"runtime_s": values, "observed": ~cut})
     theirs = kaplan_meier(
         rows, status=None, observed="observed", quantiles=found["fraction_below"].to_list()
@@ -138,11 +141,13 @@ def test_numbers_by_default() -> None:
         compare_distributions,
         empirical_distribution,
         fit_distributions,
+        fitted_quantiles,
         tail_index,
     ) == {
         "compare_distributions": {"confidence": 0.95, "resamples": 499, "rng": 1},
         "empirical_distribution": {"points": 101},
         "fit_distributions": {"confidence": 0.95, "rng": 1},
+        "fitted_quantiles": {"points": 200, "confidence": 0.95},
         "tail_index": {"confidence": 0.95},
     }
 
@@ -166,8 +171,8 @@ def test_two_distinct_values_are_fitted() -> None:
 def test_an_entry_of_0_truncates_nothing() -> None:
     found = fit_distributions([1.0, 2, 3], families=["exponential"], entry=[0, 0.5, 0], resamples=0)
     assert found.table["n_truncated"].item() == 1
-    assert found.quantiles is not None
-    assert found.quantiles["value"].unique().to_list() == pytest.approx([1, 2, 3])
+    quantiles = fitted_quantiles([1.0, 2, 3], found, entry=[0, 0.5, 0])
+    assert quantiles["value"].unique().to_list() == pytest.approx([1, 2, 3])
 
 
 @pytest.mark.parametrize(("n", "simulated"), [(5000, True), (5001, False)])
@@ -180,8 +185,7 @@ def test_p_of_a_fit_is_simulated_up_to_5000_values(n: int, simulated: bool) -> N
 def test_intervals_of_quantiles_are_order_statistics() -> None:
     values = np.sort(VALUES[:40])
     fits = fit_distributions(values, families=["exponential"], resamples=0)
-    found = fits.quantiles
-    assert found is not None
+    found = fitted_quantiles(values, fits)
     for share, low, high in found.select("fraction_below", "ci_low", "ci_high").iter_rows():
         below = int(scipy.stats.binom.ppf(0.025, 40, share))
         above = int(scipy.stats.binom.ppf(0.975, 40, share)) + 1
@@ -191,10 +195,17 @@ def test_intervals_of_quantiles_are_order_statistics() -> None:
     assert (found["ci_low"] == values[0]).any()
 
 
+def test_a_curve_has_two_points_at_least() -> None:
+    fits = fit_distributions([1.0, 2, 3], families=["exponential"], resamples=0)
+    assert fitted_quantiles([1.0, 2, 3], fits, points=2).height == 2
+    for points in (1, 100_001):
+        with pytest.raises(DataError, match="points must be a whole number from 2 to 100,000"):
+            fitted_quantiles([1.0, 2, 3], fits, points=points)
+
+
 def test_a_survival_of_exactly_a_half_is_reached() -> None:
     observed = [False, True, True]
     fits = fit_distributions([1.0, 2, 3], families=["exponential"], observed=observed, resamples=0)
-    found = fits.quantiles
-    assert found is not None
+    found = fitted_quantiles([1.0, 2, 3], fits, observed=observed)
     # of the two rows at risk at 2 one ends
     assert found.filter(fraction_below=0.5)["value"].to_list() == pytest.approx([2])

@@ -9,17 +9,11 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from traceana import fit_distributions
+from traceana import fit_distributions, fitted_quantiles
 from traceana.errors import DataError
 from traceana.stats.distributions.families import FAMILIES
 
 VALUES = np.random.default_rng(11).gamma(1.5, 1000, 300)
-
-
-def quantiles_of(values: Any, families: list[str], **options: Any) -> pl.DataFrame:
-    quantiles = fit_distributions(values, families=families, resamples=0, **options).quantiles
-    assert quantiles is not None
-    return quantiles
 
 
 def scipys(name: str, params: dict[str, float]) -> Any:
@@ -43,8 +37,7 @@ def test_a_familys_quantiles_are_scipys(name: str, bound: float | None) -> None:
     values = np.random.default_rng(3).lognormal(7, 1.2, 400)
     values = values if bound is None else values[values > bound]
     fits = fit_distributions(values, families=[name], truncated_below=bound, resamples=0)
-    found = fits.quantiles
-    assert found is not None
+    found = fitted_quantiles(values, fits)
     law = scipys(name, fits.params(name))
     longer = (1 - found["fraction_below"].to_numpy()) * (1 if bound is None else law.sf(bound))
     np.testing.assert_allclose(found[name], law.isf(longer), rtol=1e-6)
@@ -53,7 +46,7 @@ def test_a_familys_quantiles_are_scipys(name: str, bound: float | None) -> None:
 
 
 def test_values_are_order_statistics_and_shares_stand_at_their_middles() -> None:
-    found = quantiles_of(VALUES, ["gamma"])
+    found = fitted_quantiles(VALUES, fit_distributions(VALUES, families=["gamma"], resamples=0))
     ranks = found["fraction_below"].to_numpy() * 300 + 0.5
     np.testing.assert_allclose(ranks, np.round(ranks))
     np.testing.assert_array_equal(found["value"], np.sort(VALUES)[np.round(ranks).astype(int) - 1])
@@ -62,7 +55,9 @@ def test_values_are_order_statistics_and_shares_stand_at_their_middles() -> None
 
 
 def test_intervals_are_the_order_statistics_of_the_binomial() -> None:
-    found = quantiles_of(VALUES, ["gamma"])
+    found = fitted_quantiles(
+        VALUES, fit_distributions(VALUES, families=["gamma"], resamples=0), points=9
+    )
     ordered = np.sort(VALUES)
     for row in found.iter_rows(named=True):
         count = stats.binom(300, row["fraction_below"])
@@ -78,16 +73,17 @@ def test_intervals_are_the_order_statistics_of_the_binomial() -> None:
     assert found["ci_high"][-1] is None
 
 
-def test_families_without_parameters_have_no_quantiles() -> None:
+def test_the_best_families_come_first_and_those_without_parameters_not_at_all() -> None:
     fits = fit_distributions(VALUES, resamples=0)
     have = [name for name in fits.table["family"] if fits.params(name)]
-    assert fits.quantiles is not None
-    assert sorted(fits.quantiles.columns[5:]) == sorted(have)
+    assert fitted_quantiles(VALUES, fits).columns[5:] == have
+    assert fitted_quantiles(VALUES, fits, families=["weibull"]).columns[5:] == ["weibull"]
 
 
 def test_censored_values_are_quantiles_of_the_survival_function() -> None:
     values, cut = np.sort(VALUES)[::15], np.arange(20) >= 17
-    found = quantiles_of(values, ["gamma"], observed=~cut)
+    fits = fit_distributions(values, families=["gamma"], observed=~cut, resamples=0)
+    found = fitted_quantiles(values, fits, observed=~cut)
     # the product limit is one minus the fraction of values up to the first censored one
     np.testing.assert_allclose(found["value"], values[:17])
     np.testing.assert_allclose(found["fraction_below"], (np.arange(17) + 0.5) / 20)
@@ -103,6 +99,36 @@ def test_entries_from_0_on_are_taken() -> None:
 
 def test_ties_and_nulls_are_taken_as_they_are() -> None:
     values = pl.Series([1.0, 1, 1, 5, None, 9])
-    found = quantiles_of(values, ["exponential"])
+    found = fitted_quantiles(
+        values, fit_distributions(values, families=["exponential"], resamples=0)
+    )
     assert found["n"][0] == 5
     assert set(found["value"]) <= {1.0, 5.0, 9.0}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"confidence": 1.0}, "confidence must lie between 0 and 1"),
+        ({"points": 1}, "points must be a whole number from 2 to 100,000; it is 1"),
+        (
+            {"families": ["lomax"]},
+            "family 'lomax' has no parameters in the fits;",
+        ),
+    ],
+)
+def test_arguments_out_of_range_are_refused(options: dict[str, Any], text: str) -> None:
+    fits = fit_distributions(VALUES, families=["gamma"], resamples=0)
+    with pytest.raises(DataError, match=text):
+        fitted_quantiles(VALUES, fits, **options)
+
+
+def test_values_that_are_not_those_of_the_fit_are_refused() -> None:
+    fits = fit_distributions(VALUES, families=["gamma"], resamples=0)
+    with pytest.raises(DataError, match="the fits are to 300 values; pass them, not 299 others"):
+        fitted_quantiles(VALUES[1:], fits)
+    cut = np.zeros(300, dtype=bool)
+    cut[:3] = True
+    fits = fit_distributions(VALUES, families=["gamma"], observed=~cut, resamples=0)
+    with pytest.raises(DataError, match="other entries or censored values"):
+        fitted_quantiles(VALUES, fits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -12,17 +13,21 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.cohorts.ends import open_statuses
 from traceana.errors import DataError
 from traceana.questions.failures.rates import refuse_missing
+from traceana.questions.failures.tables_competing_risks import RowsAtRisk
+from traceana.stats.arguments import as_list, is_number
 from traceana.stats.intervals import FEWEST_CLUSTERS
 from traceana.stats.permutation import effective_clusters
 from traceana.stats.survival import incidence, incidence_variances
 from traceana.store.frames import (
     Names,
+    as_keys,
     as_names,
     beside,
     collect,
     open_frame,
     reduce_frame,
 )
+from traceana.tables.declare import declared, returns, schema_of
 
 EVENTS: Final = ("completed", "failed", "cancelled")
 """Default events."""
@@ -235,3 +240,53 @@ def _check_flags(lazy: nw.LazyFrame[Any], column: str) -> None:
             f"column {column} must be True where the end of a row was observed and False where "
             f"not, without missing values; it holds {dtype}"
         )
+
+
+@returns(RowsAtRisk)
+def rows_at_risk(
+    frame: IntoFrame,
+    /,
+    times_s: Sequence[float],
+    by: Names = (),
+    *,
+    status: str = "status",
+    runtime: str = "runtime_s",
+    entry: str | None = None,
+) -> pl.DataFrame:
+    """Count the rows at risk at given runtimes.
+
+    Parameters
+    ----------
+    frame, by, status, runtime, entry
+        As in :func:`cumulative_incidence`.
+    times_s
+        Runtimes in seconds.
+
+    Returns
+    -------
+    DataFrame
+        Sorted, nulls last, with the columns of `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"runtime_s": [60, 600, 6000], "status": "completed"})
+    >>> traceana.rows_at_risk(jobs, [0, 100, 1000]).select("time_s", "n_at_risk").rows()
+    [(0.0, 3), (100.0, 2), (1000.0, 1)]
+    """
+    keys = as_keys(by, (*RowsAtRisk.columns(), "n", "late"))
+    times_s = as_list("times_s", times_s)
+    if not all(is_number(time) and 0 <= time < math.inf for time in times_s):
+        raise DataError(f"times_s must be numbers of seconds from 0 on; found {times_s!r}")
+    counts = count_events(frame, keys, columns=Columns(status, runtime, entry))
+    at_risk = (pl.col("n") - pl.col("late")).cast(pl.Int64)
+    parts = [
+        counts.group_by(keys).agg(
+            time_s=pl.lit(time), n_at_risk=at_risk.filter(pl.col("time_s") >= time).sum()
+        )
+        for time in sorted({float(time) for time in times_s})
+    ]
+    none = pl.DataFrame(schema={**counts.select(keys).schema, **schema_of(RowsAtRisk)})
+    table = pl.concat([none, *parts]).sort([*keys, "time_s"], nulls_last=True)
+    return declared(table, RowsAtRisk, by=keys)

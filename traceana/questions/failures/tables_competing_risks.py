@@ -177,3 +177,10 @@ class SurvivalCurves(Result):
     def by(self) -> list[str]:
         """Columns of the groups."""
         return self.groups.columns[: self.groups.columns.index("n")]
+
+
+class RowsAtRisk(ResultTable):
+    """Rows at risk at given times."""
+
+    time_s = seconds("Time", "runtime")
+    n_at_risk = count("At risk", "rows with this runtime or a longer one")

@@ -381,18 +381,59 @@ def _series(values: object, name: str) -> pl.Series:
         ) from None
 
 
-_POINTS: Final = 200
-
-
+@returns(FittedQuantiles)
 def fitted_quantiles(
-    x: Floats, cut: Booleans, entered: Floats | None, fits: DistributionFits, /
+    values: Values,
+    fits: DistributionFits,
+    /,
+    *,
+    families: Sequence[str] | None = None,
+    entry: Values | None = None,
+    observed: Flags | None = None,
+    points: int = 200,
+    confidence: float = 0.95,
 ) -> pl.DataFrame:
-    """Return quantiles of values with intervals, beside those of the families with parameters.
+    """Compute quantiles of values with intervals, beside the quantiles of fitted families.
 
-    If a value is censored or enters late they are those of :func:`traceana.kaplan_meier`. Half of
-    the probabilities are evenly spaced, half approach 1.
+    If a value is censored or enters late, quantiles and intervals are those of
+    :func:`traceana.kaplan_meier`, up to the last that is known.
+
+    Parameters
+    ----------
+    values
+        The values that were fitted.
+    fits
+        What :func:`fit_distributions` returns.
+    families
+        Families with parameters; None for all.
+    entry, observed
+        As in :func:`fit_distributions`.
+    points
+        Approximate number of quantiles: half are evenly spaced, half approach the maximum.
+    confidence
+        Coverage of the pointwise intervals, in (0, 1).
+
+    Returns
+    -------
+    DataFrame
+        Sorted, with the columns
+        {columns}
+
+    Examples
+    --------
+    >>> import numpy as np, polars as pl, traceana
+    >>> runtimes = np.random.default_rng(1).lognormal(5, 1, size=200)
+    >>> fits = traceana.fit_distributions(runtimes, families=["lognormal"])
+    >>> found = traceana.fitted_quantiles(runtimes, fits, points=3)
+    >>> found.select(pl.col("fraction_below", "value", "lognormal").round(2)).rows()
+    [(0.5, 149.38, 138.67), (1.0, 2621.67, 1847.12)]
     """
-    n, share, confidence = len(x), _shares(len(x), _POINTS), fits.confidence
+    check_confidence(confidence)
+    check_count("points", points, least=2, most=_MOST_POINTS)
+    x, cut, entered, _ = read_values(values, observed, entry)
+    n, wanted = len(x), _families_of(fits, families, x, cut, entered)
+    fit_of = {row["family"]: row for row in fits.table.iter_rows(named=True)}
+    share = _shares(n, points)
     if cut.any() or entered is not None:
         value, low, high = _of_survival(x, cut, entered, share, confidence)
         share, value, low, high = (part[np.isfinite(value)] for part in (share, value, low, high))
@@ -404,10 +445,34 @@ def fitted_quantiles(
         high = padded[scipy.stats.binom.ppf(1 - tail, n, share).astype(np.int64) + 1]
     columns = {"n": np.full(len(share), n), "fraction_below": share, "value": value}
     columns |= {"ci_low": low, "ci_high": high}
-    for row in fits.table.rows(named=True):
-        if params := fits.params(row["family"]):
-            columns[row["family"]] = _quantile(row, params, share)
-    return declared(pl.DataFrame(columns).fill_nan(None), FittedQuantiles)
+    columns |= {name: _quantile(fit_of[name], fits.params(name), share) for name in wanted}
+    return declared(pl.DataFrame(columns).fill_nan(None), FittedQuantiles).select(*columns)
+
+
+def _families_of(
+    fits: DistributionFits, families: Names | None, x: Floats, cut: Booleans, entered: Floats | None
+) -> list[str]:
+    """Return the families to show; refuse fits to other values, and those without parameters."""
+    if not (isinstance(fits, DistributionFits) and fits.table.height):
+        raise DataError("fits must be what fit_distributions returns")
+    first = fits.table.row(0, named=True)
+    n = len(x)
+    if n < 2 or n != first["n"]:
+        raise DataError(f"the fits are to {first['n']} values; pass them, not {n} others")
+    n_truncated = 0 if entered is None else (entered > 0).sum()
+    if first["n_censored"] != cut.sum() or first["n_truncated"] != n_truncated:
+        raise DataError(
+            "the fits are to other entries or censored values; pass entry= and observed="
+        )
+    have = [name for name in fits.table["family"] if fits.params(name)]
+    wanted = have if families is None else list(as_names(families))
+    for name in wanted:
+        if name not in have:
+            raise DataError(
+                f"family {name!r} has no parameters in the fits; families with parameters: "
+                f"{', '.join(have) or 'none'}"
+            )
+    return wanted
 
 
 def _of_survival(

@@ -272,7 +272,7 @@ def fit_distributions(
     if cut.all() or len(x) < 2:
         return fitted
     with np.errstate(all="ignore"):
-        quantiles = fitted_quantiles(x, cut, entered, fitted)
+        quantiles = fitted_quantiles(x, fitted, entry=entered, observed=~cut, confidence=confidence)
         return replace(fitted, quantiles=quantiles if quantiles.height else None)
 
 
