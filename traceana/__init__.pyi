@@ -89,16 +89,11 @@ from .questions.trends.capacity import cluster_utilization as cluster_utilizatio
 from .questions.trends.changes import level_changes as level_changes
 from .questions.trends.by_period import outages as outages
 from .cohorts.task_times import gpu_capacity_check as gpu_capacity_check
-from .questions.utilization.used import summarize_allocation as summarize_allocation
-from .questions.utilization.used import allocation_rate as allocation_rate
 from .questions.utilization.used import gpu_sharing as gpu_sharing
 from .questions.utilization.gpu_samples import assign_gpu_samples as assign_gpu_samples
 from .questions.utilization.gpu_samples import sampled_gpu_usage as sampled_gpu_usage
 from .questions.utilization.used import idle_gpu_hours as idle_gpu_hours
 from .questions.utilization.used import utilization as utilization
-from .questions.workload.demand import interarrival_curve as interarrival_curve
-from .questions.workload.demand import size_distribution as size_distribution
-from .questions.workload.demand import job_quantiles as job_quantiles
 from .questions.workload.demand import arrival_rhythm as arrival_rhythm
 from .questions.workload.summary import concentration as concentration
 from .questions.workload.summary import lorenz_curve as lorenz_curve

@@ -11,8 +11,6 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
 from traceana.questions.utilization.tables import (
-    Allocation,
-    AllocationSummary,
     GpuSharing,
     IdleGpuHours,
     Utilization,
@@ -220,88 +218,6 @@ def _limits(
     table = reduce_frame(units, keys, **moments).select(list(moments))
     ends = ratio_interval(table.to_numpy().T, confidence=confidence)
     return pl.DataFrame(interval_columns(ends)).with_columns(pl.col("ci_low").clip(0))
-
-
-@returns(Allocation)
-def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, by: Names = ()) -> pl.DataFrame:
-    """Compute the fraction of the GPUs that are allocated, by time.
-
-    All machines are taken to be available all the time.
-
-    Parameters
-    ----------
-    demand
-        What :func:`gpu_demand` returns, with the same `by`.
-    machines
-        One row per machine: `by` and gpus.
-    by
-        Columns of both to group by, such as gpu_type. By default all rows are one group.
-
-    Returns
-    -------
-    DataFrame
-        The bins of the groups that have machines with GPUs, in their order, with the columns of
-        `by` and
-        {columns}
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> jobs = pl.DataFrame({"start_s": [0], "end_s": [3600], "gpus": [4]})
-    >>> machines = pl.DataFrame({"gpus": [8]})
-    >>> traceana.allocation_rate(traceana.gpu_demand(jobs), machines)["allocation_rate"][0]
-    0.5
-    """
-    keys = as_names(by)
-    rows = open_frame(machines, keys=keys, measures=("gpus",))
-    capacity = reduce_frame(rows, keys, capacity_gpus=nw.col("gpus").sum())
-    capacity = capacity.filter(pl.col("capacity_gpus") > 0)
-    bins = open_frame(demand, keys=keys, measures=("bin_start_s", "gpus_mean"))
-    table = collect(bins).drop_nulls("gpus_mean")
-    table = table.with_columns(pl.col(key).cast(capacity.schema[key]) for key in keys)
-    how: dict[str, Any] = {"on": keys, "maintain_order": "left"} if keys else {"how": "cross"}
-    rate = pl.col("gpus_mean") / pl.col("capacity_gpus")
-    allocated = table.join(capacity, **how).with_columns(allocation_rate=rate)
-    return declared(allocated, Allocation, by=keys)
-
-
-@returns(AllocationSummary)
-def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.DataFrame:
-    """Summarize allocation rates over time by group.
-
-    Parameters
-    ----------
-    allocation, by
-        What :func:`allocation_rate` returns, and its columns to group by.
-
-    Returns
-    -------
-    DataFrame
-        One row per group, sorted by `by`, with the columns of `by` and
-        {columns}
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> rates = pl.DataFrame({"capacity_gpus": [8.0] * 3, "allocation_rate": [0.2, 0.4, 0.9]})
-    >>> traceana.summarize_allocation(rates)["mean"].item()
-    0.5
-    """
-    keys = as_names(by)
-    rows = open_frame(allocation, keys=keys, measures=("capacity_gpus", "allocation_rate"))
-    rate = nw.col("allocation_rate")
-    quantiles = {"p05": 0.05, "median": 0.5, "p95": 0.95}
-    table = reduce_frame(
-        rows,
-        keys,
-        capacity_gpus=nw.col("capacity_gpus").max(),
-        bins=rate.count(),
-        bins_over=nw.when(rate > 1).then(rate).count(),
-        mean=rate.mean(),
-        **{name: rate.quantile(q, interpolation="linear") for name, q in quantiles.items()},
-        max=rate.max(),
-    )
-    return declared(table, AllocationSummary, by=keys)
 
 
 @returns(GpuSharing)

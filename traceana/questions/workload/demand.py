@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from traceana.cohorts.overlap import (
     BEGIN,
     COUNTED,
-    HELD,
     JOBS,
     UNTIL,
     Window,
@@ -25,13 +24,10 @@ from traceana.errors import DataError
 from traceana.questions.workload.tables import (
     ArrivalRhythm,
     GpuDemand,
-    InterarrivalCurve,
     Interarrivals,
-    JobQuantiles,
     Seasonality,
-    SizeDistribution,
 )
-from traceana.stats.arguments import check_count, is_number
+from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Floats, Integers
 from traceana.store.frames import (
     LARGEST,
@@ -45,9 +41,6 @@ from traceana.store.frames import (
 from traceana.tables.declare import declared, returns, schema_of
 
 _MOST_BINS: Final = 10_000_000
-_QUANTILES: Final = {
-    f"p{q:02}" if q != 50 else "median": q / 100 for q in (1, 5, 25, 50, 75, 95, 99)
-}
 
 
 @returns(GpuDemand)
@@ -163,183 +156,49 @@ def gpu_demand(
     return declared(demand, GpuDemand, by=keys)
 
 
-@returns(JobQuantiles)
-def job_quantiles(
-    jobs: IntoFrame,
-    /,
-    by: Names = (),
-    *,
-    runtime: str = "runtime_s",
-    gpus: str = "gpus",
-    window: Window | None = None,
-) -> pl.DataFrame:
-    """Compute quantiles of the runtime, GPUs and GPU-hours of jobs.
-
-    Parameters
-    ----------
-    jobs, by, runtime, gpus, window
-        As in :func:`workload_summary`; GPU-hours are those within the window.
-
-    Returns
-    -------
-    DataFrame
-        Three rows per group, sorted by `by`, nulls last, with the columns `by` and
-        {columns}
-
-        Statistics are over the n jobs that have the quantity, and null where n is 0.
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> jobs = pl.DataFrame({"gpus": [1, 2, 2, 8], "runtime_s": [60, 60, 600, 3600]})
-    >>> traceana.job_quantiles(jobs).head(2).select("quantity", "n", "median", "max").rows()
-    [('runtime_s', 4, 330.0, 3600.0), ('gpus', 4, 2.0, 8.0)]
-    """
-    keys = as_keys(by, ("quantity",))
-    frame = open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window)
-    quantities = {
-        "runtime_s": nw.col(runtime),
-        "gpus": nw.col(gpus),
-        "gpu_hours": nw.col(gpus) * nw.col(HELD) / 3600,
-    }
-    parts = [
-        reduce_frame(
-            frame,
-            keys,
-            n=x.count(),
-            n_missing=nw.len() - x.count(),
-            mean=x.mean(),
-            min=x.min(),
-            **{name: x.quantile(q, interpolation="linear") for name, q in _QUANTILES.items()},
-            max=x.max(),
-        ).with_columns(quantity=pl.lit(quantity))
-        for quantity, x in quantities.items()
-    ]
-    result = pl.concat(parts)
-    result = result.sort(keys, nulls_last=True, maintain_order=True) if keys else result
-    return declared(result, JobQuantiles, by=keys)
-
-
-@returns(SizeDistribution)
-def size_distribution(
-    jobs: IntoFrame,
-    /,
-    by: Names = (),
-    *,
-    runtime: str = "runtime_s",
-    gpus: str = "gpus",
-    window: Window | None = None,
-) -> pl.DataFrame:
-    """Count jobs and GPU-hours by the number of requested GPUs.
-
-    Parameters
-    ----------
-    jobs, by, runtime, gpus, window
-        As in :func:`workload_summary`; GPU-hours are those within the window.
-
-    Returns
-    -------
-    DataFrame
-        One row per number of GPUs, and one for null, sorted by `by` and gpus, nulls last, with
-        the columns `by` and
-        {columns}
-
-        GPU-hours and their fraction are null where no job has both GPUs and runtime.
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> jobs = pl.DataFrame({"gpus": [1, 2, 2, 8], "runtime_s": [60, 60, 600, 3600]})
-    >>> found = traceana.size_distribution(jobs)
-    >>> found.select("gpus", "fraction_of_jobs", pl.col("fraction_of_gpu_hours").round(2)).rows()
-    [(1.0, 0.25, 0.0), (2.0, 0.5, 0.04), (8.0, 0.25, 0.95)]
-    """
-    keys = as_keys(by, ("gpus", "fraction_of_jobs", "fraction_of_gpu_hours"))
-    time = nw.col(runtime)
-    gpu_hours = nw.col(gpus) * nw.col(HELD) / 3600
-    sizes = reduce_frame(
-        open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window),
-        (*keys, gpus),
-        jobs=nw.len(),
-        gpu_hours=gpu_hours.sum(),
-        jobs_without_gpu_hours=nw.len() - gpu_hours.count(),
-        runtime_s_median=time.quantile(0.5, interpolation="linear"),
-    ).rename({gpus: "gpus"})
-    partly_known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")  # engines sum nothing to 0
-
-    def fraction(column: str) -> pl.Expr:
-        part, whole = pl.col(column), pl.col(column).sum().over(pl.lit(0), *keys)
-        return pl.when(whole > 0).then(part / whole)
-
-    table = sizes.with_columns(gpu_hours=pl.when(partly_known).then("gpu_hours")).with_columns(
-        fraction_of_jobs=fraction("jobs"), fraction_of_gpu_hours=fraction("gpu_hours")
-    )
-    return declared(table, SizeDistribution, by=keys)
-
-
-_MOST_POINTS: Final = 1_000_000
-
-
 @returns(Interarrivals)
-def interarrivals(
-    jobs: IntoFrame, /, by: Names = (), *, window_s: float = 3600, submit: str = "submit_s"
-) -> pl.DataFrame:
-    """Compute the burstiness of submissions: interarrival times and counts in windows.
+def interarrivals(jobs: IntoFrame, /, by: Names = ()) -> pl.DataFrame:
+    """Compute interarrival times and the burstiness of submissions.
 
     - cv, the coefficient of variation of the interarrival times (ddof 1): 0 for periodic
       arrivals, 1 for a Poisson process, above 1 for bursts.
     - burstiness = (cv - 1) / (cv + 1), from -1 (periodic) over 0 (Poisson) to 1; and memory, the
       Pearson correlation of successive interarrival times (Goh and Barabasi, EPL 81, 2008).
-    - dispersion, the variance (ddof 1) over the mean of the submissions in each window (index of
-      dispersion): 1 for a Poisson process. Windows are [k, k + 1) * window_s on the clock of the
-      trace, within the first and last submission of the group, empty ones included.
 
     Daily and weekly cycles alone make all of them differ from the values of a Poisson process.
 
     Parameters
     ----------
-    jobs, by, submit
-        As in :func:`workload_summary`.
-    window_s
-        Length of a window in s.
+    jobs, by
+        As in :func:`workload_summary`, with submit_s alone.
 
     Returns
     -------
     DataFrame
         Sorted by `by`, nulls last. memory is null for fewer than 4 submissions or equal
-        interarrival times, dispersion for fewer than 2 windows or empty ones. The columns are
-        `by` and
+        interarrival times. The columns are `by` and
         {columns}
 
     Examples
     --------
     >>> import polars as pl, traceana
     >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
-    >>> found = traceana.interarrivals(jobs, window_s=60)
+    >>> found = traceana.interarrivals(jobs)
     >>> found.select("n", "mean_s", "median_s", pl.col("cv").round(2)).rows()
     [(4, 100.0, 45.0, 1.36)]
     """
-    if not (is_number(window_s) and 0 < window_s <= LARGEST):
-        raise DataError(f"window_s must be a positive number of seconds; it is {window_s!r}")
     keys = as_keys(by, (*Interarrivals.columns(), "submit_s", "gap_s"))
     # sums over groups that are known to be sorted depend on the number of threads
-    rows, time = _gaps(jobs, keys, submit).sort("submit_s"), pl.col("submit_s")
-    if rows.select(time.max().fill_null(0)).item() / window_s > 2**53:
-        raise DataError(
-            f"window_s {window_s:g} is too short for this clock, which allows 2^53 windows"
-        )
-    window = (time / window_s).floor()
-    first, end = (time.min() / window_s).ceil(), (time.max() / window_s).floor()
-    whole = (window >= first) & (window < end)
+    rows = _gaps(jobs, keys).sort("submit_s")
     gap, before = pl.col("gap_s"), pl.col(".before")
     pairs = gap.is_not_null() & before.is_not_null()
     both = [column.filter(pairs) for column in (gap, before)]
     vary = pl.all_horizontal(column.min() < column.max() for column in both)
     table = reduce_frame(
-        rows.with_columns(pl.len().over(window, *keys).alias(".in_window")),
+        rows,
         keys,
         jobs=pl.len(),
-        n_missing=time.null_count(),
+        n_missing=pl.col("submit_s").null_count(),
         n=gap.count(),
         mean_s=gap.mean(),
         median_s=gap.quantile(0.5, "linear"),
@@ -348,84 +207,22 @@ def interarrivals(
         fraction_zero=(gap == 0).mean(),
         cv=pl.when(gap.mean() > 0).then(gap.std() / gap.mean()),
         memory=pl.when(vary).then(pl.corr(*both)),
-        windows=(end - first).clip(0).fill_null(0).cast(pl.Int64, strict=False),
-        in_windows=whole.sum(),
-        squares=pl.col(".in_window").filter(whole).sum().cast(pl.Float64),
     )
-    windows, arrivals, cv = pl.col("windows"), pl.col("in_windows"), pl.col("cv")
-    variance = (pl.col("squares") - arrivals**2 / windows) / (windows - 1)
+    cv = pl.col("cv")
     note = (
         pl.when(pl.col("n") < 2)
         .then(pl.lit("fewer than 3 submissions"))
         .when(cv.is_null())
         .then(pl.lit("all at one time"))
     )
-    table = table.with_columns(
-        burstiness=(cv - 1) / (cv + 1),
-        dispersion=pl.when(windows > 1, arrivals > 0).then(variance / (arrivals / windows)),
-        note=note,
-    )
+    table = table.with_columns(burstiness=(cv - 1) / (cv + 1), note=note)
     return declared(table, Interarrivals, by=keys)
 
 
-@returns(InterarrivalCurve)
-def interarrival_curve(
-    jobs: IntoFrame, /, by: Names = (), *, points: int = 201, submit: str = "submit_s"
-) -> pl.DataFrame:
-    """Compute the survival function of the interarrival times.
-
-    It is listed beside that of a Poisson process of the same rate, exp(-gap / mean gap).
-
-    Parameters
-    ----------
-    jobs, by, submit
-        As in :func:`interarrivals`.
-    points
-        Times per group, evenly spaced on a logarithmic axis from the smallest above 0 to the
-        largest; from 2 to a million. A time of 0 comes before them if there is one.
-
-    Returns
-    -------
-    DataFrame
-        Sorted by `by` and gap_s, nulls last. A group in which no time is above 0 has no row. The
-        columns are `by` and
-        {columns}
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
-    >>> traceana.interarrival_curve(jobs, points=3).select("gap_s", "fraction_longer").rows()
-    [(10.0, 0.75), (54.77225575051662, 0.5), (300.0, 0.0)]
-    """
-    check_count("points", points, least=2, most=_MOST_POINTS)
-    keys = as_keys(by, (*InterarrivalCurve.columns(), "submit_s"))
-    gaps = _gaps(jobs, keys, submit).drop_nulls("gap_s")
-    schema = {key: gaps.schema[key] for key in keys} | schema_of(InterarrivalCurve)
-    curves = [pl.DataFrame(schema=schema)]
-    # without keys there is one group of all
-    for _, of_group in gaps.group_by(keys or pl.lit(0), maintain_order=True):
-        gap_s = of_group["gap_s"].sort().to_numpy()
-        above = gap_s[gap_s > 0]
-        if not above.size:
-            continue
-        at = np.geomspace(above[0], above[-1], points)
-        at[0], at[-1] = above[0], above[-1]  # to the last digit
-        at = np.unique(at if above.size == gap_s.size else np.append(0.0, at))
-        curve = {
-            "gap_s": at,
-            "fraction_longer": 1 - np.searchsorted(gap_s, at, side="right") / gap_s.size,
-            "fraction_longer_poisson": np.exp(-at / gap_s.mean()),
-        }
-        group = of_group[:1].select(*keys, n=pl.lit(gap_s.size, pl.Int64))
-        curves.append(group.join(pl.DataFrame(curve), how="cross"))
-    return declared(pl.concat(curves), InterarrivalCurve, by=keys)
-
-
-def _gaps(jobs: IntoFrame, keys: tuple[str, ...], submit: str) -> pl.DataFrame:
+def _gaps(jobs: IntoFrame, keys: tuple[str, ...]) -> pl.DataFrame:
     """Return [*keys, submit_s, gap_s, .before], sorted: the time since the last submission."""
-    times = collect(open_frame(jobs, keys=keys, measures={"submit": submit}))
-    rows = times.rename({submit: "submit_s"}).sort(*keys, "submit_s", nulls_last=True)
+    times = collect(open_frame(jobs, keys=keys, measures=("submit_s",)))
+    rows = times.sort(*keys, "submit_s", nulls_last=True)
     rows = rows.with_columns(gap_s=pl.col("submit_s").diff().over(pl.lit(0), *keys))
     return rows.with_columns(pl.col("gap_s").shift(1).over(pl.lit(0), *keys).alias(".before"))
 

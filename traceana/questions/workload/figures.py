@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import cycle
 from typing import Final
 
 import numpy as np
@@ -15,12 +14,11 @@ from traceana.drawing.labels import (
     place_legend,
     split_lines,
     use_dates,
-    use_log_axis,
 )
 from traceana.drawing.registry import figure
-from traceana.drawing.style import color_of, palette, shade, start_axes
+from traceana.drawing.style import color_of, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import duration, hours, listed
+from traceana.tables.formatting import hours
 
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _FAR: Final = 3
@@ -93,69 +91,6 @@ def _slot(rhythm: pl.DataFrame) -> str:
         if slot in rhythm.columns:
             return slot
     raise DataError("plot_arrivals draws arrival_rhythm: column hour or weekday is missing")
-
-
-@figure(
-    "interarrivals",
-    result="interarrival_curve",
-    reading="Line: fraction of the times between arrivals that are longer than x; dashed: the "
-    "same for a Poisson process of equal rate. Daily and weekly cycles alone cause differences.",
-)
-def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
-    """Draw the survival function of the times between submissions, one line per group.
-
-    Both axes logarithmic; a time of 0 is drawn at the left end.
-
-    Examples
-    --------
-    >>> import polars as pl, traceana
-    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
-    >>> traceana.figures.plot_interarrivals(traceana.interarrival_curve(jobs)).get_xlabel()
-    'Interarrival time (logarithmic)'
-    """
-    lines = split_lines(curve, "n", "gap_s")
-    ax = start_axes(ax)
-    for (name, line), color in zip(lines, cycle(palette()), strict=False):
-        longer = line.filter(pl.col("fraction_longer") > 0)
-        ax.plot(
-            longer["gap_s"],
-            longer["fraction_longer"],
-            color=color,
-            linewidth=1.4,
-            linestyle="-",
-            drawstyle="steps-post",
-            label=name or "arrivals",
-            gid=f"gaps-{name}".rstrip("-"),
-        )
-        ax.plot(
-            line["gap_s"],
-            line["fraction_longer_poisson"],
-            color=color,
-            linestyle="--",
-            linewidth=0.8,
-            label=None if name else "Poisson process of the same rate",
-            gid=f"poisson-{name}".rstrip("-"),
-        )
-    use_log_axis(ax, "x", curve["gap_s"], durations=True)
-    use_log_axis(ax, "y", [1 / max(curve["n"]), 1.0])
-    ax.set(xlabel="Interarrival time (logarithmic)", ylabel="Fraction longer (logarithmic)")
-    ax.set_title("Interarrival times")
-    if len(lines) > 1 or not lines[0][0]:
-        place_legend(ax)
-    return ax
-
-
-def describe_interarrivals(curve: pl.DataFrame) -> str:
-    """Return one sentence on what the figure of this curve shows."""
-    lines = [rows for _, rows in split_lines(curve, "n", "gap_s")]
-    n = listed(f"{max(rows['n']):,}" for rows in lines)
-    longest = listed(duration(max(rows["gap_s"])) for rows in lines)
-    if len(lines) > 1:
-        return f"n = {n} interarrival times; the longest is {longest}."
-    above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
-    at_once = curve.filter(gap_s=0)["fraction_longer"].to_list()
-    least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {duration(min(above))}"
-    return f"n = {n} interarrival times: {least}, the longest is {longest}."
 
 
 @figure(
