@@ -216,6 +216,26 @@ def test_a_bad_week_is_a_stretch_of_failures() -> None:
     assert found["effect"][0] > 0.3
 
 
+@pytest.mark.parametrize("is_planted", [True, False])
+def test_failures_on_weekends_are_stated_of_them(tmp_path: Path, is_planted: bool) -> None:
+    """A quarter of the jobs that end on a Saturday or Sunday fails besides."""
+    jobs, rng = stationary(7, days=56, per_day=100), np.random.default_rng(7)
+    free = pl.from_epoch(pl.col("end_s").cast(pl.Int64)).dt.weekday() > 5
+    bad = free & pl.Series(rng.random(jobs.height) < 0.25 * is_planted)
+    jobs = jobs.with_columns(status=pl.when(bad).then(pl.lit("failed")).otherwise("status"))
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    found = build([open_store(tmp_path).trace("mine")]).findings
+    stated = [one for one in found if isinstance(one, Finding) and "percentage points" in one]
+    assert len(stated) == is_planted
+    for one in stated:
+        assert "higher" in one
+        assert "on Saturdays and Sundays (n = " in one
+        assert one.alert.endswith("on Saturdays and Sundays")
+        assert one.ci_low is not None
+        assert one.ci_high is not None
+        assert one.ci_low < 0.25 * 0.85 < one.ci_high  # of those that would not have failed
+
+
 def test_a_stationary_log_has_no_change() -> None:
     for seed in range(3):
         jobs = stationary(seed + 10)

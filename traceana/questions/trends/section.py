@@ -23,6 +23,7 @@ from traceana.page.finding import Certainty, Finding
 from traceana.page.section import Section
 from traceana.questions.trends.by_period import FEWEST_DAYS
 from traceana.questions.trends.capacity import NEEDS, TrendsFound, trends_of
+from traceana.questions.trends.changes import WEEKENDS
 from traceana.questions.trends.tables import (
     ClusterUtilization,
     Drift,
@@ -403,7 +404,8 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
     since = row["begin"]
     what = _what_changed(row, size, worse=worse)
     limits = f" (95 % CI {fraction_range(low, high)})" * (measure in ("runtime", "failure rate"))
-    text = f"{what}{limits} from {since} {until}"
+    when = f"from {since} {until}" if since != WEEKENDS else f"on {since}"
+    text = f"{what}{limits} {when}"
     text += f"; {row['note']}" if row["note"] else ""
     # fraction of the jobs' hours that the change added
     part = {"runtime": size / (1 + size), "failure rate": size}.get(measure, 0.0) * worse
@@ -420,8 +422,8 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
         cost_gpu_h=hours,
         cost_jobs=concerned,
         certainty="estimated",
-        alert=f"{what} from {since} {until}" if certain else "",
-        heading=f"{what} from {since}",
+        alert=f"{what} {when}" if certain else "",
+        heading=f"{what} {when.removesuffix(f' {until}')}",
     )
 
 

@@ -88,7 +88,7 @@ class LevelChanges(ResultTable):
     user = text("User", "whose jobs alone changed; null: comparable jobs of all users")
     job_name = text("Job name", "of these jobs; numbers that differ from job to job are #")
     queue = text("Queue", "whose jobs alone changed; null: those of all queues")
-    begin = text("Begin", "first day, or seconds on the clock of the trace")
+    begin = text("Begin", "first day, seconds on the clock of the trace, or weekends")
     start_s = clock("Start", "on the clock of the trace")
     end_s = clock("End", "on the clock of the trace; null: it lasts")
     effect = fraction("Change", "ratio minus 1; of the failure rate the difference")
