@@ -99,6 +99,7 @@ from .questions.workload.summary import concentration as concentration
 from .questions.workload.summary import lorenz_curve as lorenz_curve
 from .questions.workload.analyze_consumers import resource_usage as resource_usage
 from .questions.workload.demand import gpu_demand as gpu_demand
+from .questions.workload.demand import interarrival_curve as interarrival_curve
 from .questions.workload.demand import interarrivals as interarrivals
 from .questions.workload.summary import queueing_delay as queueing_delay
 from .questions.workload.summary import workload_summary as workload_summary

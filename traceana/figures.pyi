@@ -54,4 +54,5 @@ from .questions.trends.figures import plot_cluster_utilization as plot_cluster_u
 from .questions.trends.figures import plot_trends as plot_trends
 from .questions.workload.figures import plot_arrivals as plot_arrivals
 from .questions.workload.figures import plot_gpu_demand as plot_gpu_demand
+from .questions.workload.figures import plot_interarrivals as plot_interarrivals
 from .questions.workload.figures import plot_concentration as plot_concentration

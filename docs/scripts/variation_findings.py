@@ -45,7 +45,9 @@ def pooled(cov: pl.DataFrame) -> str:
         "### All jobs of the table\n\n"
         f"{row['n']:,} samples of {row['n_jobs']} jobs; intervals with jobs as clusters.\n\n"
         f"{as_table(table)}\nOf the samples, {shares}; the largest is {row['max']:.3f}.\n\n"
-        f"{row['n_right_truncated']} jobs reach the last column.\n"
+        f"{row['n_right_truncated']} jobs reach the last column and are censored there. "
+        f"Quartiles of the lengths (Kaplan-Meier): {row['length_p25']:.0f}, "
+        f"{row['length_median']:.0f} and {row['length_p75']:.0f} samples.\n"
     )
 
 

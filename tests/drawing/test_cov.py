@@ -8,6 +8,7 @@ import pytest
 
 from traceana.errors import DataError
 from traceana.figures import plot_cov, plot_cov_ecdf
+from traceana.questions.stragglers.figures_variation import describe_cov
 
 COV = pl.DataFrame(
     {
@@ -75,3 +76,10 @@ def test_many_jobs_are_grey_beneath_the_distribution_of_all() -> None:
 def test_nothing_known_is_refused() -> None:
     with pytest.raises(DataError, match="every value is null"):
         plot_cov_ecdf(COV.with_columns(cov=pl.lit(None, pl.Float64)), ddof=0)
+
+
+def test_descriptions_count_what_is_drawn_and_what_is_not() -> None:
+    assert describe_cov(COV) == "4 CoVs from 0.100 to 0.500; 1 without one."
+    assert describe_cov(COV.filter(job_id="job_10")) == "2 CoVs from 0.400 to 0.500."
+    empty = COV.with_columns(cov=pl.lit(None, pl.Float64))
+    assert describe_cov(empty) == "5 time steps, none with a CoV."

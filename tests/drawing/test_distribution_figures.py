@@ -10,6 +10,7 @@ from tests.drawing.drawn import collection, legend, line
 from traceana import (
     empirical_distribution,
     fit_distributions,
+    interarrival_curve,
     lorenz_curve,
 )
 from traceana.errors import DataError
@@ -17,6 +18,7 @@ from traceana.figures import (
     plot_concentration,
     plot_distribution_fit,
     plot_empirical_distribution,
+    plot_interarrivals,
 )
 from traceana.questions.runtimes.figures import (
     describe_empirical_distribution,
@@ -104,6 +106,8 @@ def test_the_only_line_of_a_named_trace_has_no_legend_with_its_name() -> None:
     jobs = pl.DataFrame({"gpus": [1.0] * 9 + [9.0], "runtime_s": [3600] * 10, "trace": "mine"})
     ax = plot_concentration(lorenz_curve(jobs, by="trace"))
     assert [text.partition(" (")[0] for text in legend(ax)] == ["all GPU jobs"]
+    times = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400], "trace": "mine"})
+    assert legend(plot_interarrivals(interarrival_curve(times, by="trace"))) == []
 
 
 def test_ticks_of_bytes_have_units() -> None:

@@ -22,7 +22,7 @@ from matplotlib.patches import Patch
 from matplotlib.text import Text
 
 from traceana.drawing.style import palette, shade, use_paper_colors, use_style
-from traceana.figures import figures, plot_concentration, use_width
+from traceana.figures import figures, plot_concentration, plot_interarrivals, use_width
 
 MAP_ENDS = {"#053061", "#67001f"}
 """Ends of the color bar of straggler maps, whose colors are those of its cells."""
@@ -74,13 +74,16 @@ def test_a_thread_that_draws_has_the_parameters_to_itself(
 def test_text_on_given_axes_has_the_color_of_their_labels() -> None:
     ax = Figure(facecolor="#101010").add_subplot(facecolor="none")
     ax.xaxis.label.set_color("#f0f0f0")
-    plot_concentration(LORENZ, ax=ax)
+    curve = {"n": [2, 2], "gap_s": [60.0, 86_400.0], "fraction_longer": [0.5, 0.25]}
+    plot_interarrivals(pl.DataFrame(curve | {"fraction_longer_poisson": [0.6, 0.1]}), ax=ax)
     legend = ax.get_legend()
     assert legend is not None
     assert {to_hex(text.get_color()) for text in legend.get_texts()} == {"#f0f0f0"}
     assert (shade(ax, 0), shade(ax)) == ("#101010", "#f0f0f0")
     # by hand: 16 + 0.5 * (240 - 16) = 128
     assert shade(ax, 0.5) == "#808080"
+    labels = ax.xaxis.get_major_formatter().format_ticks([60, 3600, 86_400])
+    assert labels == ["1 min", "1 h", "1 d"]
 
 
 @pytest.mark.parametrize("cycle", [["red", "blue", "red"], ["#0072B2"]])

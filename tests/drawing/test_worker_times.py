@@ -118,14 +118,14 @@ def test_several_jobs_are_refused() -> None:
         plot_worker_times(frame)
 
 
-def test_other_times_units_and_types_of_keys_are_drawn() -> None:
+def test_other_columns_units_and_types_of_keys_are_drawn() -> None:
     frame = samples(ticks=3).select(
         pl.col("job_id").cast(pl.Categorical),
-        pl.col("worker_id").cast(pl.Int64),
-        "batch_time",
+        rank=pl.col("worker_id").cast(pl.Int64),
         at=pl.datetime(2026, 1, 1) + pl.duration(seconds=pl.col("time_s")),
+        took="batch_time",
     )
-    ax = plot_worker_times(frame, time="at", unit="ms")
+    ax = plot_worker_times(frame, time="at", worker="rank", value="took", unit="ms")
     assert [line.get_gid() for line in ax.lines] == ["worker-0", "worker-1", "worker-2"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("At", "Mini-batch time (ms)")
     steps = samples().rename({"time_s": "step"})

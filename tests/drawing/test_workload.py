@@ -11,10 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.dates import num2date
 
 from tests.drawing.drawn import legend, line
-from traceana import arrival_rhythm, gpu_demand
+from traceana import arrival_rhythm, gpu_demand, interarrival_curve
 from traceana.errors import DataError
-from traceana.figures import plot_arrivals, plot_gpu_demand
-from traceana.questions.workload.figures import describe_gpu_demand
+from traceana.figures import plot_arrivals, plot_gpu_demand, plot_interarrivals
+from traceana.questions.workload.figures import (
+    describe_gpu_demand,
+    describe_interarrivals,
+)
 
 JOBS = pl.DataFrame(
     {
@@ -81,11 +84,13 @@ def test_demand_is_drawn_by_bin_in_days() -> None:
     assert "if jobs had started" in plot_gpu_demand(demand, starts_assumed=True).get_ylabel()
 
 
-def test_demand_has_its_capacity() -> None:
+def test_demand_has_its_window_and_capacity() -> None:
     demand = gpu_demand(JOBS)
-    ax = plot_gpu_demand(demand, capacity=20.0)
+    ax = plot_gpu_demand(demand, window=(7200.0, None), capacity=20.0)
+    (outside,) = (patch for patch in ax.patches if patch.get_gid() == "outside")
+    assert outside.get_extents().width > 0
     assert line(ax, "capacity")[:, 1].tolist() == [20, 20]
-    assert legend(ax) == ["capacity: 20 GPUs"]
+    assert legend(ax) == ["outside the observation window", "capacity: 20 GPUs"]
     # the maximum is 8 GPUs: 100 GPUs would leave no room for them
     far = plot_gpu_demand(demand, capacity=100.0)
     assert legend(far) == ["capacity: 100 GPUs, beyond the axis"]
@@ -124,3 +129,29 @@ def test_demand_that_is_not_known_is_refused() -> None:
 
 def test_descriptions_count_what_is_drawn() -> None:
     assert describe_gpu_demand(gpu_demand(JOBS)) == ("48 bins, maximum 8.0 GPUs.")
+
+
+def test_times_between_submissions_are_drawn_beside_a_poisson_process() -> None:
+    times = pl.DataFrame({"submit_s": [0.0, 0, 1, 2, 102]})
+    curve = interarrival_curve(times, points=3)
+    ax = plot_interarrivals(curve)
+    # what no time is longer than has no place on a logarithmic axis
+    assert (
+        line(ax, "gaps").tolist() == curve["gap_s", "fraction_longer"].head(3).to_numpy().tolist()
+    )
+    np.testing.assert_allclose(line(ax, "poisson")[:, 1], curve["fraction_longer_poisson"])
+    assert (ax.get_xscale(), ax.get_yscale()) == ("symlog", "log")
+    assert describe_interarrivals(curve) == (
+        "n = 4 interarrival times: 25.0 % are 0 s, the longest is 1.67 min."
+    )
+    with pytest.raises(DataError, match="each gap_s once"):
+        plot_interarrivals(pl.concat([curve, curve]))
+    both = pl.concat([curve.select(pl.lit(name).alias("trace"), pl.all()) for name in "ab"])
+    ax = plot_interarrivals(both)
+    assert (
+        line(ax, "gaps-b").tolist() == curve["gap_s", "fraction_longer"].head(3).to_numpy().tolist()
+    )
+    assert legend(ax) == ["a", "b"]
+    assert describe_interarrivals(both) == (
+        "n = 4 and 4 interarrival times; the longest is 1.67 min and 1.67 min."
+    )

@@ -161,6 +161,7 @@ QUESTIONS: dict[str, Question] = {
         (
             *CONFIDENCES,
             *CUTS,
+            *(("lags", bad) for bad in (0, 1.5, "x", None, 10**30)),
             ("time", "cluster"),
             ("time", ["sample"]),
         ),
@@ -201,6 +202,12 @@ QUESTIONS: dict[str, Question] = {
         ("submit_s",),
         ("submit_s",),
         (("by", "submit_s"),),
+    ),
+    "interarrival_curve": Question(
+        analysis.interarrival_curve,
+        ("submit_s",),
+        ("submit_s",),
+        (*(("points", bad) for bad in (1, 2.5, math.nan, None)), ("by", "gap_s")),
     ),
     "concentration": Question(
         analysis.concentration,

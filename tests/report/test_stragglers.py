@@ -199,8 +199,8 @@ def test_a_slow_host_and_a_worker_that_ends_early_are_results(tmp_path: Path) ->
     ).read_text("utf-8")
     results = page.partition("### Main results")[2].partition("\n## ")[0]
     assert "All 4 workers of host n1 in job42 are slower than their peers beyond noise" in results
-    assert "1 worker ended before the job, first worker 12 of job42" in results
-    assert "(ended early: no value in the last 50 % of the job)" in results
+    assert "1 worker ended before the job: worker 12 of job42" in results
+    assert "(ended early: no value after step 149, the last 50 % of the job)" in results
     for host in ("n0", "n2", "n3"):
         assert f"workers of host {host}" not in page
 

@@ -189,7 +189,7 @@ def test_survivors_of_an_earlier_time_are_told_and_left_out_of_arrivals(store: S
     gaps = table.headings.index("Interarrival times")
     assert number(table.rows[-1][gaps]) == jobs.height - survivors - 1
     assert number(table.rows[0][gaps]) == jobs.height - 1
-    assert f"without the {survivors} from before all were listed" in content.findings[1]
+    assert f"without the {survivors} that started before the first" in content.findings[1]
 
 
 def test_a_trace_that_no_catalog_has_is_drawn_under_its_title(store: Store, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_trace_that_no_catalog_has_is_drawn_under_its_title(store: Store, tmp_
         for picture in block.pictures
         if isinstance(picture, Picture)
     ]
-    assert len(captions) == 4
+    assert len(captions) == 5
     assert trace.label == "Our lab"
     hour = Counter(
         datetime.fromtimestamp(submit, ZoneInfo("Asia/Tokyo")).hour for submit in jobs["submit_s"]
@@ -246,7 +246,7 @@ def test_a_log_of_arrivals_alone_has_three_figures(tmp_path: Path, column: str) 
     part = section(read_page(path.read_text(encoding="utf-8")), "workload")
     shown = [caption.text for caption in part.all("figcaption")]
     starts = "(starts; no submissions)"
-    for what in ("Jobs submitted by hour", "GPUs requested per job"):
+    for what in ("Times between submissions", "Jobs submitted by hour", "GPUs requested per job"):
         (text,) = (text for text in shown if what in text)
         assert (starts in text) == (column == "start_s" and "GPUs" not in what)
     (row,) = read_table(part, "Burstiness")
@@ -288,7 +288,7 @@ def test_submissions_before_a_stated_window_are_no_arrivals(tmp_path: Path) -> N
         gaps.std(ddof=1) / gaps.mean()
     )
     texts = " ".join(map(str, build([trace]).every_finding))
-    assert "without the 20 from before all were listed" in texts
+    assert "without the 20 that were submitted before the window" in texts
 
 
 def test_what_runs_across_the_window_is_counted_and_said(tmp_path: Path) -> None:

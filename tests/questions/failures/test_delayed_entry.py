@@ -175,5 +175,6 @@ def test_published_pods(real_store: Store) -> None:
     summary = workload_summary(cohort.rows, **SEEN).row(0, named=True)
     assert summary["runtime_s_mean"] is None  # not estimable
     assert summary["runtime_s_median"] == 610
+    assert summary["runtime_s_restricted_mean"] == pytest.approx(5600, rel=0.03)
     whole = cohort.rows.filter("observed", pl.col("entry_s") == 0)
     assert workload_summary(whole)["runtime_s_mean"].item() == pytest.approx(5161, abs=1)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
 
-from traceana import straggler_attributes
+from traceana import add_table, open_store, straggler_attributes
+from traceana.page.blocks import Table
+from traceana.questions.stragglers.section_variation import build_attributes
 
 
 def samples(slow: float, spikes: float, seed: int) -> pl.DataFrame:
@@ -41,6 +45,20 @@ def test_few_steps_are_taken_as_they_are() -> None:
     found = straggler_attributes(rows, attributes="host", resamples=199).attributes
     assert found.filter("explains")["group"].to_list() == ["2"]
     assert found["systematic"].to_list() == [None, None]
+
+
+def test_the_table_of_groups_has_none_that_chance_explains(tmp_path: Path) -> None:
+    for name, slow in (("noise", 1.0), ("slow", 1.12)):
+        rows = samples(slow, 0.03, 2).with_columns(pl.col("worker_id", "host").cast(pl.String))
+        add_table(rows, trace=name, table="worker_samples", store=tmp_path)
+    listed = {}
+    for name in ("noise", "slow"):
+        content = build_attributes([open_store(tmp_path).trace(name)])
+        tables = [one for one in content.blocks if isinstance(one, Table)]
+        of_groups = [one for one in tables if one.caption.startswith("Groups that explain")]
+        listed[name] = [tuple(row[1:3]) for table in of_groups for row in table.rows]
+    assert listed["noise"] == []
+    assert ("host", "2") in listed["slow"]
 
 
 def test_a_host_is_not_slow_because_one_worker_of_it_is() -> None:

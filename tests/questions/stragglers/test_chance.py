@@ -72,7 +72,7 @@ def test_a_worker_that_vanishes_is_said() -> None:
     assert notes == [
         None,
         None,
-        "ended early: no value in the last 40 % of the job",
+        "ended early: no value after 9.83 min, the last 40 % of the job",
         None,
     ]
     assert found.levels.sort("worker_id")["last_s"].to_list() == [990, 990, 590, 990]

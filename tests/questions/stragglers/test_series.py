@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,10 @@ def test_columns_begin_with_the_summary_and_bounds_hold_the_quantiles() -> None:
     pooled = summarize_cov_pooled(cov)
     summary = summarize_cov(cov, by=())
     assert_frame_equal(pooled.select(summary.columns), summary)
-    assert pooled.columns[summary.width :] == [*(*BOUNDS, "n_jobs", "n_right_truncated", "note")]
+    lengths = ("length_p25", "length_median", "length_p75")
+    assert pooled.columns[summary.width :] == [
+        *(*BOUNDS, "n_jobs", "n_right_truncated", *lengths, "note")
+    ]
     for frame in (result, pooled):
         for name in NAMES:
             assert (frame[f"{name}_ci_low"] <= frame[name]).all()
@@ -87,7 +91,10 @@ def test_jobs_that_reach_the_tables_end_are_told_apart() -> None:
     assert result["right_truncated"].to_list() == [False, False, False, True, True]
     pooled = summarize_cov_pooled(cov, cut_at=90).row(0, named=True)
     assert (pooled["n_jobs"], pooled["n_right_truncated"]) == (5, 2)
-    assert summarize_cov_pooled(cov)["n_right_truncated"].item() is None
+    # S falls to 4/5, 3/5, 2/5 at 2, 4, 6 and is known no further
+    assert [pooled[f"length_{q}"] for q in ("p25", "median", "p75")] == [4, 6, None]
+    unknown = summarize_cov_pooled(cov).row(0, named=True)
+    assert unknown["n_right_truncated"] is unknown["length_median"] is None
     assert summarize_cov_series(cov)["right_truncated"].null_count() == 5
 
 
@@ -128,7 +135,7 @@ def test_nothing_in_is_no_error() -> None:
     assert summarize_cov_series(cov).is_empty()
     assert summarize_cov_series(cov, by=())["note"].item() == "fewer than four values"
     pooled = summarize_cov_pooled(cov, cut_at=1).row(0, named=True)
-    assert (pooled["n_jobs"], pooled["n_right_truncated"]) == (0, 0)
+    assert (pooled["n_jobs"], pooled["length_median"]) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +181,7 @@ def test_pooling_needs_jobs_to_draw() -> None:
 
 def test_the_published_table(real_store: Store) -> None:
     cov = real_store.scan("alibaba-minibatch-2020", "cov_samples")
-    result = summarize_cov_series(cov, time="sample", cut_at=1999)
+    result = summarize_cov_series(cov, time="sample", cut_at=1999, lags=1)
     full = cov.filter(pl.len().over("job_id") == 2000).select(pl.col("job_id").unique()).collect()
     cut = result.filter("right_truncated")["job_id"]
     assert cut.to_list() == full["job_id"].sort().to_list()
@@ -193,20 +200,21 @@ def test_two_jobs_are_too_few_for_the_interval_of_a_quantile() -> None:
     assert note == "too few jobs for the interval of every quantile"
 
 
-def test_a_truncation_time_is_a_number() -> None:
+def test_a_truncation_time_is_of_the_type_of_the_clock() -> None:
     seconds = pl.DataFrame({"job_id": "a", "time_s": [0.0, 10, 20], "cov": [0.1, 0.2, 0.3]})
     dates = seconds.with_columns(pl.from_epoch(pl.col("time_s").cast(pl.Int64)))
-    assert summarize_cov_series(seconds, cut_at=20)["right_truncated"].to_list() == [True]
-    for frame in (seconds, dates):
+    day = datetime(1970, 1, 1, 0, 0, 20)  # noqa: DTZ001
+    for frame, right, wrong in ((seconds, 20, day), (dates, day, 20)):
+        assert summarize_cov_series(frame, cut_at=right)["right_truncated"].to_list() == [True]
         assert summarize_cov_series(frame)["right_truncated"].to_list() == [None]
-    with pytest.raises(DataError, match="cut_at is a number, and column time_s has type"):
-        summarize_cov_series(dates, cut_at=20)
+        with pytest.raises(DataError, match="they must agree"):
+            summarize_cov_series(frame, cut_at=wrong)
 
 
 def test_numbers_by_default() -> None:
     assert numbers_by_default(iteration_cov, summarize_cov_series, summarize_cov_pooled) == {
         "iteration_cov": {"min_workers": 2},
-        "summarize_cov_series": {"confidence": 0.95},
+        "summarize_cov_series": {"lags": 10, "confidence": 0.95},
         "summarize_cov_pooled": {"confidence": 0.95},
     }
 

@@ -399,6 +399,7 @@ def test_a_regression_is_also_stated_without_a_user_of_most_jobs() -> None:
     slow = slower(jobs.with_columns(user=most), BEGIN_S + 40 * DAY_S, 1.4)
     [row] = level_changes(slow, timezone="UTC").filter(measure="runtime").rows(named=True)
     assert row["note"].startswith("without svc: ")
+    assert row["earliest"] <= "2026-04-11" <= row["latest"]
     assert row["ci_low"] < 0.4 < row["ci_high"]
 
 

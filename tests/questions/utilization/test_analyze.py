@@ -94,6 +94,7 @@ def test_idle_hours_take_the_completed_attempt_and_its_times(found: UtilizationT
     rows = {row["gpu_type"]: row for row in found.idle.iter_rows(named=True)}
     assert rows["T4"]["gpu_hours"] == pytest.approx((3600 + 1800) / 3600)
     assert rows["T4"]["idle_gpu_hours"] == pytest.approx(0.75 * 1 + 0.5)
+    assert rows["T4"]["unused_gpu_hours"] == pytest.approx(0.5)
     assert (rows["V100"]["n"], rows["V100"]["n_missing"]) == (0, 1)
     assert rows["all"]["n"] == 2
 

@@ -57,13 +57,13 @@ def test_one_row_has_its_use() -> None:
     assert (row["requested_mean"], row["used_mean"], row["used_of_requested"]) == (2, 0.5, 0.25)
     idle = idle_gpu_hours(one.with_columns(runtime_s=7200.0)).row(0, named=True)
     assert (idle["gpu_hours"], idle["used_gpu_hours"], idle["idle_gpu_hours"]) == (4, 1, 3)
-    assert idle["fraction_idle"] == 0.75
+    assert (idle["fraction_idle"], idle["n_unused"], idle["unused_gpu_hours"]) == (0.75, 0, 0)
 
 
 def test_an_instance_that_uses_nothing_is_idle_and_unused() -> None:
     rows = pl.DataFrame({"t": ["a", "b"], "gpus": [2.0, None], "gpus_used": 0.0, "runtime_s": 1800})
     idle, unknown = idle_gpu_hours(rows, by="t").iter_rows(named=True)
-    assert (idle["n"], idle["used_gpu_hours"], idle["idle_gpu_hours"]) == (1, 0, 1)
+    assert (idle["n"], idle["used_gpu_hours"], idle["unused_gpu_hours"]) == (1, 0, 1)
     assert (unknown["n"], unknown["gpu_hours"], unknown["fraction_idle"]) == (0, None, None)
     asked = utilization(rows, by="t").row(1, named=True)
     assert (asked["n"], asked["used_mean"], asked["used_of_requested"]) == (0, None, None)
@@ -92,6 +92,11 @@ def test_idle_gpu_hours_are_those_requested_and_not_used() -> None:
     idle = (known["gpus"] - known["gpus_used"]).clip(lower=0) * hours
     assert found["idle_gpu_hours"] == pytest.approx(idle.sum())
     assert found["fraction_idle"] == pytest.approx(idle.sum() / (known["gpus"] * hours).sum())
+    unused = known["gpus_used"] < 0.01
+    assert found["n_unused"] == unused.sum() > 0
+    assert found["unused_gpu_hours"] == pytest.approx((known["gpus"] * hours)[unused].sum())
+    with pytest.raises(DataError, match="unused_below must be a number above 0"):
+        idle_gpu_hours(frame, unused_below=0)
 
 
 def delete_one_unit(x: np.ndarray, y: np.ndarray, unit: np.ndarray) -> float:
@@ -107,13 +112,14 @@ def test_intervals_of_ratios_are_those_of_the_jackknife(cluster: str | None) -> 
     frame = rows(3000).with_columns(user=np.random.default_rng(3).integers(0, 200, 3000))
     frame = frame.drop_nans().filter(pl.col("gpus") > 0).with_row_index("row")
     used = utilization(frame, cluster=cluster).row(0, named=True)
-    idle = idle_gpu_hours(frame, cluster=cluster).row(0, named=True)
+    idle = idle_gpu_hours(frame, unused_below=0.3, cluster=cluster).row(0, named=True)
     unit = frame[cluster or "row"].to_numpy()
     gpus, use, runtime = (frame[name].to_numpy() for name in ("gpus", "gpus_used", "runtime_s"))
     weight = gpus * runtime
     for low, high, x, y in (
         (used["ci_low"], used["ci_high"], gpus, use),
         (idle["ci_low"], idle["ci_high"], weight, np.clip(gpus - use, 0, None) * runtime),
+        (idle["unused_ci_low"], idle["unused_ci_high"], weight, weight * (use < 0.3)),
     ):
         sums = np.bincount(unit, x)
         quantile = stats.t.ppf(0.975, sums.sum() ** 2 / (sums**2).sum() - 1)
@@ -178,23 +184,27 @@ def test_one_after_the_other_is_not_shared() -> None:
 def test_rows_without_time_do_not_count_for_the_interval() -> None:
     frame = rows(60).drop_nans().filter(pl.col("gpus") > 0, pl.col("runtime_s") > 0)
     more = pl.concat([frame, frame.with_columns(runtime_s=pl.lit(0.0))])
-    few, many = (idle_gpu_hours(each).row(0, named=True) for each in (frame, more))
-    for name in ("ci_low", "ci_high"):
+    few, many = (
+        idle_gpu_hours(each, unused_below=0.3).row(0, named=True) for each in (frame, more)
+    )
+    for name in ("ci_low", "ci_high", "unused_ci_low", "unused_ci_high"):
         assert many[name] == pytest.approx(few[name])
 
 
 def test_the_unit_of_time_does_not_change_an_interval() -> None:
     frame = rows(60).drop_nans().filter(pl.col("gpus") > 0)
     short = frame.with_columns(pl.col("runtime_s") / 1e6)
-    one, other = (idle_gpu_hours(each).row(0, named=True) for each in (frame, short))
-    for name in ("ci_low", "ci_high"):
+    one, other = (
+        idle_gpu_hours(each, unused_below=0.3).row(0, named=True) for each in (frame, short)
+    )
+    for name in ("ci_low", "ci_high", "unused_ci_low", "unused_ci_high"):
         assert other[name] == pytest.approx(one[name])
 
 
 def test_numbers_by_default() -> None:
     assert numbers_by_default(utilization, idle_gpu_hours) == {
         "utilization": {"confidence": 0.95},
-        "idle_gpu_hours": {"confidence": 0.95},
+        "idle_gpu_hours": {"unused_below": 0.01, "confidence": 0.95},
     }
 
 
@@ -207,10 +217,16 @@ def test_no_gpu_hours_have_no_idle_share() -> None:
     frame = pl.DataFrame({"gpus": [1.0, 2], "gpus_used": [0.0, 1], "runtime_s": 0.0})
     row = idle_gpu_hours(frame).row(0, named=True)
     assert (row["n"], row["gpu_hours"]) == (2, 0)
-    assert row["fraction_idle"] is None
+    assert row["fraction_idle"] is row["fraction_unused"] is None
 
 
 def test_instances_without_a_duration_share_no_time() -> None:
     frame = pl.DataFrame({"machine_id": "a", "gpu_device": "0", "start_s": [1, 4], "end_s": [1, 4]})
     row = gpu_sharing(frame).row(0, named=True)
     assert (row["n"], row["busy_hours"], row["fraction_of_time"]) == (2, 0, None)
+
+
+def test_a_use_of_the_limit_is_a_use() -> None:
+    frame = pl.DataFrame({"gpus": 1.0, "gpus_used": [0.0, 0.009, 0.01, 0.5], "runtime_s": 3600.0})
+    row = idle_gpu_hours(frame).row(0, named=True)
+    assert (row["n"], row["n_unused"], row["unused_gpu_hours"]) == (4, 2, 2)

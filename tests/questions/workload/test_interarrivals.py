@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from traceana import interarrivals
+from traceana import interarrival_curve, interarrivals
+from traceana.errors import DataError
 from traceana.store import Store
 
 
@@ -68,6 +69,27 @@ def test_groups_missing_times_and_reasons() -> None:
     assert unnamed["note"] == "fewer than 3 submissions"
 
 
+def test_a_curve_is_the_share_of_times_that_are_longer() -> None:
+    # times between submissions: 0, 1, 1, 100, of which the mean is 25.5
+    jobs = pl.DataFrame({"submit_s": [5, 5, 6, 7, 107, None]})
+    assert interarrival_curve(jobs, points=2)["gap_s"].to_list() == pytest.approx([0, 1, 100])
+    curve = interarrival_curve(jobs, points=3)
+    assert curve.columns == ["n", "gap_s", "fraction_longer", "fraction_longer_poisson"]
+    assert curve["n"].to_list() == [4] * 4
+    np.testing.assert_allclose(curve["gap_s"], [0, 1, 10, 100], rtol=1e-12)
+    assert curve["fraction_longer"].to_list() == [0.75, 0.25, 0.25, 0]
+    np.testing.assert_allclose(
+        curve["fraction_longer_poisson"], np.exp([0, -1 / 25.5, -10 / 25.5, -100 / 25.5])
+    )
+
+
+def test_a_group_without_a_time_above_0_has_no_curve() -> None:
+    jobs = pl.DataFrame({"cluster": ["a", "a", "b", "b", None], "submit_s": [1.0, 1, 2, 4, 9]})
+    curve = interarrival_curve(jobs, by="cluster")
+    assert curve.rows() == [("b", 1, 2.0, 0.0, pytest.approx(np.exp(-1)))]
+    assert interarrival_curve(jobs.head(1)).is_empty()
+
+
 def test_the_published_clusters(real_store: Store) -> None:
     jobs = real_store.scan("microsoft-itp-2021", "jobs").collect()
     for row in interarrivals(jobs, by="cluster").iter_rows(named=True):
@@ -76,6 +98,16 @@ def test_the_published_clusters(real_store: Store) -> None:
         assert row["cv"] == pytest.approx(gaps.std(ddof=1) / gaps.mean(), rel=1e-10)
         assert row["memory"] == pytest.approx(np.corrcoef(gaps[:-1], gaps[1:])[0, 1], rel=1e-9)
         assert row["p99_s"] == pytest.approx(np.quantile(gaps, 0.99), rel=1e-12)
+
+
+def test_a_curve_has_from_2_to_a_million_points() -> None:
+    jobs = pl.DataFrame({"submit_s": [0.0, 10, 30, 100]})
+    assert interarrival_curve(jobs).height == 201
+    assert interarrival_curve(jobs, points=2)["gap_s"].to_list() == pytest.approx([10, 70])
+    assert interarrival_curve(jobs[:1], points=1_000_000).is_empty()
+    for points in (1, 1_000_001, 2.0):
+        with pytest.raises(DataError, match="points must be a whole number from 2 to 1,000,000"):
+            interarrival_curve(jobs, points=points)  # type: ignore[arg-type]
 
 
 def test_several_jobs_at_one_time_have_the_quantiles_and_memory_of_their_gaps() -> None:

@@ -162,3 +162,5 @@ def test_quantiles_of_censored_runtimes_are_those_of_the_survival_curve() -> Non
     assert (a["n_censored"], b["n_censored"]) == (1, 0)
     assert (a["runtime_s_mean"], b["runtime_s_mean"]) == (None, 25)
     # one row is at risk at the last of a
+    assert a["runtime_s_restricted_mean"] is None
+    assert b["runtime_s_restricted_mean"] == pytest.approx(25)

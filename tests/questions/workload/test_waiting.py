@@ -92,9 +92,10 @@ def test_an_earlier_job_that_waits_is_seen_and_so_is_who_overtakes_it(tmp_path: 
     assert overtaking(trace) == pytest.approx(1 / 8)
 
 
-def test_the_page_names_reason_and_queue(tmp_path: Path) -> None:
+def test_the_page_names_reason_queue_and_who_holds_the_cpus(tmp_path: Path) -> None:
     [text] = section_waiting.build([stored(WAITING["cpus"], tmp_path / "cpus")]).findings
     assert "100 % of the waits: enough GPUs were free, but with too few free CPUs" in text
+    assert "are mostly those of eva (100 %)" in text
     [found] = section_waiting.build([stored(WAITING["other"], tmp_path / "other")]).findings
     assert "only on nodes without jobs of its queue and GPU type (mostly queue a" in found
     assert isinstance(found, Finding)

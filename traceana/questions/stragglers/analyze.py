@@ -64,14 +64,18 @@ def straggler_attributes(
 ) -> AttributeResult:
     """Find the attribute of workers that explains a job's slowdown.
 
-    A step takes as long as its slowest worker. For each group of an attribute, and each worker by
-    itself, the times of its workers are reduced to the median of the others in the same step. The
-    time gained, relative to what the job takes above the median worker, is the fraction of the
-    slowdown that the group explains (Lin et al., OSDI 2025); of 16 steps or more, of what lasts
-    over 8 blocks of steps. `explained_by_chance` is the largest of 20 shuffles of the times between
-    the workers of each step. Of the attributes whose group explains at least `min_explained` more
-    than that, and at least 90 % as much as the best one, the one with the smallest group explains
-    the slowness. Method and limits: :doc:`/explanation/straggler-attributes`.
+    A step takes as long as its slowest worker. Of 16 steps or more, what lasts of the times counts
+    for `explained`: in 8 blocks of steps, the median of each worker's ratio to the step's median.
+    `systematic` is the fraction of the time above the median worker in these.
+
+    For each group of an attribute, and each worker by itself, the times of its workers are reduced
+    to the median of the others in the same step. The time gained, relative to what the job takes
+    above the median worker, is the fraction of the slowdown that the group explains: the measures M
+    of Lin et al., OSDI 2025, without the dependencies between operations. `explained_by_chance` is
+    the largest of 20 shuffles of the times between the workers of each step, which take steps as
+    independent. Of the attributes whose group explains at least `min_explained` more than that, and
+    at least 90 % as much as the best one, the one with the smallest group explains the slowness
+    (limits: :doc:`/explanation/straggler-attributes`).
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -23,6 +24,7 @@ from traceana.stats.arguments import check_confidence, check_count, is_number
 from traceana.stats.arrays import Floats
 from traceana.stats.quantiles import MIN_EFFECTIVE, woodruff_interval
 from traceana.stats.segments import best_alignment
+from traceana.stats.survival import censored_quantiles
 from traceana.stats.time_blocks import autocorrelation, effective_sample_size
 from traceana.store.frames import (
     Names,
@@ -228,7 +230,7 @@ def summarize_cov(
 
 _BOUNDS: Final = [f"{name}_ci_{end}" for name in QUANTILES for end in ("low", "high")]
 _FEW: Final = 50  # effective time steps
-_LAGS: Final = 10
+_LENGTHS: Final = {"length_p25": 0.25, "length_median": 0.5, "length_p75": 0.75}
 
 
 def _added_columns(table: type[CovSummary]) -> dict[str, Any]:
@@ -246,7 +248,8 @@ def summarize_cov_series(
     *,
     time: str = "time_s",
     value: str = "cov",
-    cut_at: float | None = None,
+    cut_at: float | datetime | None = None,
+    lags: int = 10,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Summarize each job's coefficient of variation, with intervals for a time series.
@@ -268,8 +271,10 @@ def summarize_cov_series(
     value
         Column of the CoV.
     cut_at
-        Number of `time` at which the table ends for every job: one that reaches it is
-        right-truncated.
+        Time at which the table ends for every job, in the unit of `time`: a job that reaches it
+        is right-truncated.
+    lags
+        Number of autocorrelations.
     confidence
         Coverage of the intervals, in (0, 1).
 
@@ -305,9 +310,9 @@ def summarize_cov_series(
     groups = ticks.partition_by(names, maintain_order=True) if names else [ticks]
     described = []
     for group in groups:
-        row = _describe(group[value].drop_nulls().to_numpy(), confidence)
+        row = _describe(group[value].drop_nulls().to_numpy(), lags, confidence)
         if cut_at is not None and group.height:
-            row["right_truncated"] = bool((group[time] >= float(cut_at)).any())
+            row["right_truncated"] = bool((group[time] >= _reaches(cut_at)).any())
         described.append(row)
     table = pl.concat(
         [summary, pl.DataFrame(described, schema=_added_columns(CovSeries))], how="horizontal"
@@ -323,7 +328,7 @@ def summarize_cov_pooled(
     *,
     time: str = "time_s",
     value: str = "cov",
-    cut_at: float | None = None,
+    cut_at: float | datetime | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Summarize the coefficient of variation of all jobs.
@@ -343,7 +348,10 @@ def summarize_cov_pooled(
         One row with the columns
         {columns}
 
-        With fewer than two jobs that have a value the intervals are null, and `note` states it.
+        The length of a job is its number of time steps, including those without a value. Its
+        quantiles are Kaplan-Meier estimates in which truncated jobs are censored; they are null
+        beyond the last observed length, and without `cut_at`. With fewer than two jobs that have
+        a value the intervals are null, and `note` states it.
 
     Examples
     --------
@@ -359,7 +367,7 @@ def summarize_cov_pooled(
         raise DataError("by must name the jobs, which are the clusters; it names no column")
     check_confidence(confidence)
     ticks = _read_series(cov, names, time, value, cut_at)
-    jobs = ticks.group_by(names).agg(pl.col(time).max())
+    jobs = ticks.group_by(names).agg(pl.len().alias(".ticks"), pl.col(time).max().alias(".last"))
     present = ticks.drop_nulls(value)
     of = present.select(pl.struct(names).rank("dense") - 1).to_series()
     row: dict[str, Any] = {"n_jobs": jobs.height}
@@ -374,18 +382,22 @@ def summarize_cov_pooled(
     else:
         row["note"] = "fewer than two jobs have a value: no interval"
     if cut_at is not None:
-        row["n_right_truncated"] = int((jobs[time] >= float(cut_at)).sum())
+        cut = (jobs[".last"] >= _reaches(cut_at)).to_numpy()
+        row["n_right_truncated"] = int(cut.sum())
+        if jobs.height:
+            lengths = censored_quantiles(jobs[".ticks"], cut, list(_LENGTHS.values()))
+            row |= zip(_LENGTHS, lengths.tolist(), strict=True)
     pooled = pl.DataFrame([row], schema=_added_columns(CovPooled)).fill_nan(None)
     summary = summarize_cov(ticks, by=(), value=value)
     return declared(pl.concat([summary, pooled], how="horizontal"), CovPooled)
 
 
 def _read_series(
-    cov: IntoFrame, by: Sequence[str], time: str, value: str, cut_at: float | None
+    cov: IntoFrame, by: Sequence[str], time: str, value: str, cut_at: float | datetime | None
 ) -> pl.DataFrame:
     """Return [*by, time, value] sorted: one row per time step."""
-    if not (cut_at is None or is_number(cut_at)):
-        raise DataError(f"cut_at must be a number; it is {cut_at!r}")
+    if not (cut_at is None or is_number(cut_at) or isinstance(cut_at, datetime)):
+        raise DataError(f"cut_at must be a number or a datetime, as {time} is; it is {cut_at!r}")
     frame = open_frame(cov, keys=(*by, time), measures={"value": value}, roles={"time": time})
     check_clock(frame, time)
     ticks = collect(frame)
@@ -394,8 +406,8 @@ def _read_series(
     clock = ticks.schema[time]
     if clock == pl.Null:  # no row
         ticks = ticks.cast({time: pl.Float64})
-    elif cut_at is not None and clock.is_temporal():
-        raise DataError(f"cut_at is a number, and column {time} has type {clock}")
+    elif cut_at is not None and clock.is_temporal() != isinstance(cut_at, datetime):
+        raise DataError(f"cut_at is {cut_at!r} and column {time} has type {clock}; they must agree")
     _refuse_infinite(ticks, time)
     ticks = ticks.sort(*by, time, nulls_last=True)
     if repeated := ticks.select(pl.struct(*by, time).is_duplicated().sum()).item():
@@ -404,11 +416,16 @@ def _read_series(
     return ticks
 
 
-def _describe(values: Floats, confidence: float) -> dict[str, Any]:
+def _reaches(cut_at: float | datetime) -> datetime | float:
+    """Return a truncation time to compare with; integers may exceed those of Polars."""
+    return cut_at if isinstance(cut_at, datetime) else float(cut_at)
+
+
+def _describe(values: Floats, lags: int, confidence: float) -> dict[str, Any]:
     effective_n = effective_sample_size(values)
     if np.isnan(effective_n):
         return {"note": "fewer than four values" if len(values) < 4 else "all values are equal"}
-    correlations = [None if np.isnan(r) else float(r) for r in autocorrelation(values, lags=_LAGS)]
+    correlations = [None if np.isnan(r) else float(r) for r in autocorrelation(values, lags=lags)]
     row = {"autocorrelation": correlations, "effective_n": effective_n}
     if effective_n < MIN_EFFECTIVE:
         return row | {"note": f"fewer than {MIN_EFFECTIVE} effective time steps: no interval"}
@@ -433,6 +450,8 @@ def match_cov_rows(
     /,
     *,
     time: str = "time_s",
+    worker: str = "worker_id",
+    value: str = "batch_time",
 ) -> pl.DataFrame:
     """Match jobs with worker samples to rows of a CoV table.
 
@@ -447,10 +466,10 @@ def match_cov_rows(
     Parameters
     ----------
     samples
-        `worker_samples`: [job_id, worker_id, time, batch_time].
+        `worker_samples`: [job_id, worker, time, value].
     cov_samples
         `cov_samples`: [job_id, sample, cov], each (job_id, sample) once.
-    time
+    time, worker, value
         As in :func:`iteration_cov`.
 
     Returns
@@ -478,11 +497,11 @@ def match_cov_rows(
         name, samples_of_row = _text(job), row["sample"].to_numpy()
         rows[name] = np.full(samples_of_row.max() + 1, np.nan)
         rows[name][samples_of_row] = row["cov"].to_numpy()
-    keys = ("job_id", "worker_id", time)
-    frame = open_frame(samples, keys=keys, measures=("batch_time",), roles={"time": time})
-    at = pl.col(time).cast(pl.Float64)
+    roles = {"time": time, "worker": worker}
+    keys = ("job_id", worker, time)
+    frame = open_frame(samples, keys=keys, measures={"value": value}, roles=roles)
     times = collect(with_seconds(frame, time)).select(
-        "job_id", "worker_id", "batch_time", time_s=at
+        "job_id", worker_id=worker, time_s=pl.col(time).cast(pl.Float64), batch_time=value
     )
     matches = [
         {"job_id": _text(job), "ddof": ddof} | _best_row(ticks, rows)

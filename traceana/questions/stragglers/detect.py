@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -34,6 +34,7 @@ from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.quantiles import middle_of, peers_median
 from traceana.store.frames import LARGEST, Names, as_keys, open_frame, reduce_frame, with_seconds
 from traceana.tables.declare import schema_of
+from traceana.tables.formatting import clock
 
 
 def measure_cost(
@@ -144,6 +145,7 @@ def assemble(
     worker_name: str,
     rules: Rules,
     slow_level: float,
+    written: Callable[[float], str],
     /,
     *,
     with_ratios: bool,
@@ -200,7 +202,8 @@ def assemble(
     )
     unknown = pl.col("is_slow", "is_slower", "lost_fraction", "saved", "n_episodes")
     ended_early = pl.format(
-        "ended early: no value in the last {} % of the job",
+        "ended early: no value after {}, the last {} % of the job",
+        pl.col("last_s").map_elements(written, pl.String),
         (100 * pl.col("missing_end")).round(0).cast(pl.Int64),
     )
     levels = levels.join(
@@ -337,8 +340,11 @@ def detect_stragglers(
     usual value and, at the same time, with its peers. If all workers move as one, times include
     synchronization and nothing can be identified; measure compute time.
 
-    An episode is where the cumulative log likelihood ratio of its reports, bounded below by 0,
-    reaches `evidence` (Page, Biometrika 41, 1954). The method: :doc:`/explanation/stragglers`.
+    With r the logarithm of a sample over the usual value of its worker, q the 25 % quantile of r
+    over the other workers minus its usual value, s the noise of the worker and a =
+    max(log(min_severity) / 2, 0.75 s), the evidence of a report is 2 a (e - a) / s^2 for the excess
+    e = r - max(q, 0). An episode is where its cumulative sum, bounded below by 0, reaches
+    `evidence` (Page, Biometrika 41, 1954). The whole method: :doc:`/explanation/stragglers`.
 
     Parameters
     ----------
@@ -402,6 +408,8 @@ def detect_stragglers(
     names = as_keys(by, *(table.columns() for table in StragglerResult.tables.values()))
     roles = {"time": time, "worker": worker}
     frame = open_frame(samples, keys=(*names, time, worker), measures={"value": value}, roles=roles)
+    in_seconds = time.endswith("_s") or frame.collect_schema()[time].is_temporal()
+    written = clock if in_seconds else f"{time} {{:,.12g}}".format
     frame = with_seconds(frame, time)
     keys = names or (_ALL,)
     if not names:
@@ -417,7 +425,7 @@ def detect_stragglers(
             coming = reader.submit(next, reading, None)
             n_samples += int(part.workers["n_samples"].to_numpy().sum())
             keep = n_samples <= RATIOS_KEPT
-            parts.append(assemble(part, worker, rules, slow_level, with_ratios=keep))
+            parts.append(assemble(part, worker, rules, slow_level, written, with_ratios=keep))
     frames = {
         name: pl.concat([part[name] for part in parts]).select(*names, *table.columns())
         for name, table in StragglerResult.tables.items()

@@ -54,6 +54,8 @@ def plot_worker_times(
     *,
     ax: Axes | None = None,
     time: str | None = None,
+    worker: str = "worker_id",
+    value: str = "batch_time",
     unit: str = "s",
     stragglers: Sequence[object] | None = None,
 ) -> Axes:
@@ -62,11 +64,13 @@ def plot_worker_times(
     Parameters
     ----------
     samples
-        Rows of `worker_samples` of one job: [job_id, worker_id, time, batch_time].
+        Rows of `worker_samples` of one job: [job_id, worker, time, value].
     time
         Column of the time; by default time_s or step.
+    worker, value
+        Columns of the worker and the mini-batch time.
     unit
-        Unit of the times, for the label.
+        Unit of the value, for the label.
     stragglers
         Workers to color, the others being gray, such as those of `detect_stragglers`; by default
         each worker has a color.
@@ -84,15 +88,15 @@ def plot_worker_times(
         raise DataError(f"plot_worker_times draws one job; the samples have {len(jobs)}")
     clock, label = find_clock(samples, time)
     ax = start_axes(ax)
-    rows = samples.with_columns(pl.col("worker_id").cast(pl.String)).sort(clock)
+    rows = samples.with_columns(pl.col(worker).cast(pl.String)).sort(clock)
     lines = []
     slow = None if stragglers is None else natural_order(set(stragglers))
-    workers = natural_order(rows["worker_id"].unique())
+    workers = natural_order(rows[worker].unique())
     check_groups(len(workers))
     for name in workers:
-        of_worker = rows.filter(worker_id=name)
+        of_worker = rows.filter(pl.col(worker) == name)
         times, values = _break_lines(
-            *(of_worker[name].to_numpy().astype(float) for name in (clock, "batch_time"))
+            *(of_worker[name].to_numpy().astype(float) for name in (clock, value))
         )
         look: dict[str, Any] = {}
         if slow is not None and name in slow:

@@ -26,6 +26,7 @@ from traceana.drawing.registry import figure
 from traceana.drawing.style import check_groups, color_of, shade, start_axes
 from traceana.errors import DataError
 from traceana.questions.stragglers.tables import AttributeResult
+from traceana.tables.formatting import three_digits
 
 _MOST_NAMED: Final = 7  # number of colors; more jobs are drawn gray and without names
 _MOST_STEPS: Final = 101
@@ -36,7 +37,6 @@ _DECADE: Final = 5.0  # ratio of high to low CoVs from which their axis is logar
     "cov",
     result="iteration_cov",
     reading="CoV: standard deviation across workers divided by their mean, at one time.",
-    counts=(pl.count("cov"), "CoV"),
 )
 def plot_cov(
     cov: pl.DataFrame,
@@ -91,6 +91,21 @@ def plot_cov(
 def label_cov(ddof: int | None) -> str:
     """Return the axis label of a CoV with its ddof."""
     return "CoV (as published)" if ddof is None else f"CoV (ddof {ddof})"
+
+
+def describe_cov(cov: pl.DataFrame) -> str:
+    """Return one sentence on the CoVs shown."""
+    covs = cov["cov"].drop_nulls().to_numpy()
+    if not covs.size:
+        return f"{cov.height:,} time steps, none with a CoV."
+    left_out = f"; {cov['cov'].null_count():,} without one" if cov["cov"].null_count() else ""
+    over = ""
+    if "n_workers" in cov.columns:
+        workers = cov.drop_nulls("cov")["n_workers"]
+        fewest, most = min(workers), max(workers)
+        over = f", over {most} workers" if fewest == most else f", over {fewest} to {most} workers"
+    ends = " to ".join(three_digits(value) for value in (covs.min(), covs.max()))
+    return f"{len(covs):,} CoVs from {ends}{over}{left_out}."
 
 
 @figure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 import polars as pl
@@ -81,12 +82,14 @@ def build(traces: Sequence[Trace]) -> Content:
         trace: rows.with_columns(by_iterations) if workers.clock(trace) == "time_s" else rows
         for trace, rows in jobs.items()
     }
-    findings: list[Finding] = []
+    of_each = []
     for trace, rows in weighted.items():
         levels = results[trace].levels
         of_trace = _findings(trace, rows, results[trace])
         of_trace += _slow_groups(trace, levels) + _ended(levels)
-        findings += [finding.of(trace.label) for finding in of_trace]
+        of_each.append([finding.of(trace.label) for finding in of_trace])
+    # the first of each trace before the second ones
+    findings = [finding for same in zip_longest(*of_each) for finding in same if finding]
     blocks = (
         block
         for trace in traces
@@ -96,19 +99,21 @@ def build(traces: Sequence[Trace]) -> Content:
 
 
 def _draw_costliest(results: dict[Trace, StragglerResult]) -> list[Drawing]:
-    """Draw the costliest jobs."""
-    costs = [
-        (slowdown, trace, job)
+    """Draw the costliest job of each of two traces, or two of one trace."""
+    order = ["slowdown", *workers.JOB_ORDER]
+    of_each = {
+        trace: result.jobs.drop_nulls("slowdown").sort(order, descending=[True, False, False])
         for trace, result in results.items()
-        for job, slowdown in result.jobs.drop_nulls("slowdown")
-        .sort(*workers.JOB_ORDER)
-        .select("job_id", "slowdown")
-        .iter_rows()
-    ]
+    }
+    chosen = [(trace, jobs["job_id"][0]) for trace, jobs in of_each.items() if jobs.height]
+    if len(chosen) == 1:
+        chosen = [(trace, job) for trace, jobs in of_each.items() for job in jobs["job_id"]]
     pictures: list[Drawing] = []
-    for _, trace, job in sorted(costs, key=lambda cost: -cost[0])[:_MAX_DRAWN]:
-        pictures += draw_job(trace, workers.worker_samples(trace, job), results[trace].of_job(job))
-    return [drawing for drawing in pictures if drawing.figure == "straggler-overview"]
+    for trace, job in chosen:
+        if len(pictures) < _MAX_DRAWN:
+            drawn = draw_job(trace, workers.worker_samples(trace, job), results[trace].of_job(job))
+            pictures += [drawing for drawing in drawn if drawing.figure == "straggler-overview"]
+    return pictures
 
 
 def draw_job(trace: Trace, samples: pl.DataFrame, of_job: StragglerResult, /) -> list[Drawing]:
@@ -264,25 +269,19 @@ def _costliest(levels: pl.DataFrame, hosts: dict[tuple[str, str], str]) -> tuple
     slower = slower.sort("saved", "ratio_to_peers", descending=True)
     if slower.is_empty():
         return "", "", 0.0
-
-    def name(row: dict[str, Any]) -> str:
+    named, alerts = [], []
+    for row in slower.head(_NAMED).rows(named=True):
         host = hosts.get((row["job_id"], row["worker_id"]))
-        return f"worker {row['worker_id']}{f' on host {host}' if host else ''} of {row['job_id']}"
-
-    first, *_ = rows = slower.head(_NAMED).rows(named=True)
-    named = listed(
-        f"{name(row)}, {three_digits(row['ratio_to_peers'])} times (95 % CI "
-        f"{three_digits_range(row['ci_low'], row['ci_high'])}; {share(row['saved'])} of the job's "
-        "time)"
-        for row in rows
-    )
-    number, saved = plural(slower.height, "worker"), first["saved"] or 0.0
-    text = f"Slower than the peers beyond noise: {number}. The costliest: {named}."
-    alert = (
-        f"{name(first)} is {three_digits(first['ratio_to_peers'])} times as slow as its peers and "
-        f"costs {share(saved)} of the job's time"
-    )
-    return text, alert if saved >= _COSTLY else "", saved
+        who = f"worker {row['worker_id']}{f' on host {host}' if host else ''} of {row['job_id']}"
+        times, part = three_digits(row["ratio_to_peers"]), share(row["saved"])
+        interval = three_digits_range(row["ci_low"], row["ci_high"])
+        named.append(f"{who}, {times} times (95 % CI {interval}; {part} of the job's time)")
+        slow = f"{who} is {times} times as slow as its peers"
+        alerts.append(f"{slow} and costs {part} of the job's time")
+    saved = slower["saved"][0] or 0.0
+    number = plural(slower.height, "worker")
+    text = f"Slower than the peers beyond noise: {number}. The costliest: {listed(named)}."
+    return text, alerts[0] if saved >= _COSTLY else "", saved
 
 
 def _ended(levels: pl.DataFrame) -> list[Finding]:
@@ -293,8 +292,9 @@ def _ended(levels: pl.DataFrame) -> list[Finding]:
     if ended.is_empty():
         return []
     row, lost = ended.row(0, named=True), sum(ended["lost"]) / levels.height
-    first = f"worker {row['worker_id']} of {row['job_id']}"
-    heading = f"{plural(ended.height, 'worker')} ended before the job, first {first}"
+    of = f"{plural(ended.height, 'worker')} ended before the job"
+    heading = of + (", such as" if ended.height > 1 else ":")
+    heading += f" worker {row['worker_id']} of {row['job_id']}"
     return [
         Finding(
             f"{heading} ({row['note']}).",

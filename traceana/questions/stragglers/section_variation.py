@@ -15,7 +15,6 @@ from traceana.page.blocks import (
     Drawing,
     Gallery,
     Heading,
-    Table,
     Text,
     captioned,
     drawing,
@@ -27,6 +26,7 @@ from traceana.page.section import Needs, Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.tables import (
+    AttributeGroups,
     AttributeResult,
     CovMatch,
     CovPooled,
@@ -36,6 +36,7 @@ from traceana.questions.stragglers.tables import (
 )
 from traceana.store import Trace
 from traceana.tables.formatting import (
+    count,
     listed,
     plural,
     share,
@@ -201,7 +202,7 @@ def _published(trace: Trace) -> Content:
         Text(
             "The publisher computed these values; the file does not state ddof. The confidence "
             "interval over all jobs (Woodruff) has jobs as clusters."
-            f"{_truncated(overall.row(0, named=True))}"
+            f"{_lengths(overall.row(0, named=True))}"
         ),
         result_table(
             overall.with_columns(job_id=pl.lit("all")),
@@ -231,11 +232,14 @@ def _published(trace: Trace) -> Content:
     return Content((finding,), blocks).of(trace.label)
 
 
-def _truncated(overall: dict[str, Any]) -> str:
-    """Return how many jobs are truncated."""
-    n = overall["n_right_truncated"]
+def _lengths(overall: dict[str, Any]) -> str:
+    """Return how many jobs are truncated, and the median length."""
+    n, median = overall["n_right_truncated"], overall["length_median"]
+    if n is None:
+        return ""
     of = f"{n} of {plural(overall['n_jobs'], 'job')}"
-    return "" if n is None else f" {of} reach the last column and are right-truncated."
+    length = "exceeds the table" if median is None else f"is {count(median)} samples (Kaplan-Meier)"
+    return f" {of} reach the last column and are right-truncated; the median length {length}."
 
 
 def _match_jobs(trace: Trace) -> Content:
@@ -288,6 +292,7 @@ SECTION = Section(
 
 
 _COSTLY: Final = 0.01  # fraction of a job's time from which a group of workers is an alert
+_BEYOND_CHANCE: Final = 0.05
 _MAX_FILES: Final = 12
 _ANSWER: Final = ("group", "n_workers", "gain", "explained", "explained_by_chance", "explains")
 _FIRST: Final = ("job_id", "attribute", *_ANSWER)
@@ -322,18 +327,30 @@ def build_attributes(traces: Sequence[Trace]) -> Content:
     blocks = (
         block
         for trace, result in results.items()
-        for block in captioned([_details(result)], trace.label)
+        for block in captioned(_details(result), trace.label)
     )
     lead = _lead(results)
     return Content(findings, (Text(_DEFINITIONS), *blocks), lead, _ATTRIBUTES_LIMITATIONS)
 
 
-def _details(result: AttributeResult) -> Table:
-    """Return the table of each job's attributes, with the answer first."""
-    attributes = result.attributes.sort(*workers.JOB_ORDER, maintain_order=True)
+def _details(result: AttributeResult) -> tuple[Block, ...]:
+    chance = pl.col("explained_by_chance").fill_null(0)
+    lasting = pl.col("systematic").fill_null(1) >= _BEYOND_CHANCE  # else all is noise
+    by_chance = result.attributes.filter(lasting).select("job_id", "attribute", chance=chance)
+    groups = result.groups.join(by_chance, on=["job_id", "attribute"])
+    beyond = pl.col("explained") - pl.col("chance") >= _BEYOND_CHANCE
+    attributes, costly = (
+        frame.sort(*workers.JOB_ORDER, maintain_order=True)
+        for frame in (result.attributes, groups.filter(beyond).drop("chance"))
+    )
+    caption = "Groups that explain at least 5 percentage points of the slowdown more than by chance"
+    caused = [result_table(costly, AttributeGroups, caption=caption, folded=True)]
     columns = (*_FIRST, *(name for name in attributes.columns if name not in _FIRST))
     caption = "What explains slow jobs"
-    return result_table(attributes, StragglerAttributes, columns=columns, caption=caption)
+    return (
+        result_table(attributes, StragglerAttributes, columns=columns, caption=caption),
+        *(caused if costly.height else []),
+    )
 
 
 def _lead(results: dict[Trace, AttributeResult]) -> tuple[Block, ...]:

@@ -260,7 +260,7 @@ class CovSeries(CovIntervals):
     """Distribution of each job's coefficient of variation, with intervals for a time series."""
 
     right_truncated = flag("Truncated", "whether the job reaches `cut_at`; null without `cut_at`")
-    autocorrelation = any_key("Autocorrelation", "list of the autocorrelations at lags 1 to 10")
+    autocorrelation = any_key("Autocorrelation", "list of the autocorrelations at lags 1 to `lags`")
     effective_n = number("Effective time steps", "effective sample size", display="count")
     note = text("Note", "why values are missing")
 
@@ -270,6 +270,9 @@ class CovPooled(CovIntervals):
 
     n_jobs = count("Jobs", "jobs in the table")
     n_right_truncated = count("Truncated", "jobs that reach `cut_at`; null without `cut_at`")
+    length_p25 = number("Length, 25 %", "Kaplan-Meier quantile of a job's number of time steps")
+    length_median = number("Length, median", "Kaplan-Meier median", display="count")
+    length_p75 = number("Length, 75 %", "Kaplan-Meier quantile")
     note = text("Note", "why values are missing")
 
 

@@ -272,16 +272,13 @@ def cluster_utilization(
     tables = []
     for name, of_type in {"all": float(total or 0), **_types(listed)}.items():
         is_one = pl.lit(name == "all") | (pl.col("gpu_type").cast(pl.String) == name)
-        by_period = pl.DataFrame(
-            {
-                "period": periods.labels,
-                "start_s": periods.edges_s[:-1],
-                "end_s": periods.edges_s[1:],
-                "used": _used(rows.filter(is_one), periods).fill_null(0),
-                "lost": None if down is None else _used(down.filter(is_one), periods).fill_null(0),
-            },
-            schema_overrides={"lost": pl.Float64},
+        used, lost = (
+            None if of is None else _used(of.filter(is_one), periods) for of in (rows, down)
         )
+        edges = {"start_s": periods.edges_s[:-1], "end_s": periods.edges_s[1:]}
+        columns = {"period": periods.labels, **edges, "used": used}
+        is_lost = pl.lit(None, pl.Float64) if lost is None else lost.fill_null(0)
+        by_period = pl.DataFrame(columns).with_columns(lost=is_lost)
         whole = by_period.select(
             pl.lit("all").alias("period"),
             pl.col("start_s").min(),
@@ -290,14 +287,17 @@ def cluster_utilization(
             pl.when(down is not None).then(pl.col("lost").sum()),
         )
         hours = of_type * (pl.col("end_s") - pl.col("start_s")) / 3600
-        allocated, lost = (pl.when(hours > 0).then(pl.col(of) / hours) for of in ("used", "lost"))
+        allocated, is_down = (
+            pl.when(hours > 0).then(hours_of / hours)
+            for hours_of in (pl.col("used").fill_null(0), pl.col("lost"))
+        )
         table = pl.concat([whole, by_period]).with_columns(
             gpu_type=pl.lit(name),
             gpus=pl.lit(of_type),
             gpu_hours=hours,
             allocated=allocated,
-            down=lost,
-            idle=(1 - allocated - lost.fill_null(0)).clip(0),
+            down=is_down,
+            idle=(1 - allocated - is_down.fill_null(0)).clip(0),
         )
         tables.append(table)
     return declared(pl.concat(tables), ClusterUtilization)

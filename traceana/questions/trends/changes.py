@@ -58,6 +58,7 @@ _CLEAR: Final = 0.05
 _HALF: Final = 2.0
 """Jobs of a stratum and day that have half of the most weight."""
 _GROUPS: Final = 20
+_ONSET: Final = 6.6
 _FEWEST_WEEKS: Final = 4
 WEEKENDS: Final = "Saturdays and Sundays"
 """Begin of a change that recurs."""
@@ -166,8 +167,8 @@ def segments(
             segment = segment._replace(pvalue=2 * segment.pvalue)
         if segment.pvalue >= ALPHA:
             break
-        clock = (edges, timezone)
-        low, high, dates = _dated(days["day"].to_numpy(), segment, clock, _SHORTEST[measure])
+        series = (days["day"].to_numpy(), values, weights)
+        low, high, dates = _dated(series, segment, (edges, timezone), _SHORTEST[measure])
         row = _estimate((cells, rows), range(low, high + 1), measure, generator)
         if row is None:
             break
@@ -209,8 +210,8 @@ def _on_weekends(
         row = _estimate(data, free, "failure rate", generator)
     if row is None or abs(row.pop("shift")) < _OWN["failure rate"]:
         return []
-    dates = {"begin": WEEKENDS, "start_s": float(edges[0]), "pvalue": p}
-    return [{"measure": "failure rate"} | dates | row]
+    dates = dict.fromkeys(("begin", "earliest", "latest"), WEEKENDS)
+    return [{"measure": "failure rate", "pvalue": p, "start_s": float(edges[0])} | dates | row]
 
 
 def _centered(cells: pl.DataFrame) -> pl.DataFrame:
@@ -228,24 +229,29 @@ def _days(cells: pl.DataFrame) -> pl.DataFrame:
 
 
 def _dated(
-    place: NDArray[Any],
+    days: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
     segment: Segment,
     clock: tuple[NDArray[Any], str | None],
     shortest: int,
 ) -> tuple[int, int, dict[str, Any]]:
-    """Return the first and last day of a segment of days, and their dates."""
-    edges, timezone = clock
-    first, after = segment.first, segment.after
+    """Return the first and last day of a segment of days (day, value, weight), and their dates."""
+    (place, values, weights), (edges, timezone) = days, clock
+    first, after, p, r = segment
     tail = max(shortest, len(place) // 20)  # few days decide no end
     if first < tail <= len(place) - after:  # nor a beginning: what follows is the new level
         first, after = after, len(place)
     if place[-1] - place[after - 1] < tail:  # it lasts
         after = len(place)
+    onset = [int(place[value]) for value in _onset(values, weights, (first, after), r)]
     low, high = int(place[first]), int(place[after - 1])
-    dates: dict[str, Any] = {"begin": _date(float(edges[low]), timezone), "pvalue": segment.pvalue}
+    names = ("begin", "earliest", "latest")
+    dates: dict[str, Any] = {
+        name: _date(float(edges[value]), timezone)
+        for name, value in zip(names, (low, *onset), strict=True)
+    }
     dates["start_s"] = float(edges[low])
     dates["end_s"] = None if after == len(place) else float(edges[high + 1])
-    return low, high, dates
+    return low, high, dates | {"pvalue": p}
 
 
 def _own_changes(
@@ -270,14 +276,14 @@ def _own_changes(
     series: dict[tuple[Any, ...], _Series] = {}
     for key in order if len(order) > 1 else ():
         mine = pl.all_horizontal(pl.col(name) == value for name, value in zip(by, key, strict=True))
-        place, values = _days(several.filter(mine)).select("day", "value").to_numpy().T
-        series[key] = _Series(mine, place.astype(np.int64), values)
+        place, values, w = _days(several.filter(mine)).select("day", "value", "w").to_numpy().T
+        series[key] = _Series(mine, place.astype(np.int64), values, np.sqrt(w))
     spans: dict[tuple[Any, ...], tuple[int, int, dict[str, Any]]] = {}
     for key, member in series.items():
         segment = deviating_ranks(member.values, min_length=WEEK)
         p = segment.pvalue * len(order)
         if p < alpha:
-            spans[key] = _dated(member.place, segment._replace(pvalue=p), clock, WEEK)
+            spans[key] = _dated(member[1:], segment._replace(pvalue=p), clock, WEEK)
 
     def change_of(key: tuple[Any, ...]) -> dict[str, Any] | None:
         (low, high, dates), mine = spans[key], series[key].mine
@@ -316,11 +322,12 @@ def _own_changes(
 
 
 class _Series(NamedTuple):
-    """Days of a set of jobs: which they are, day, and mean over strata."""
+    """Days of a set of jobs: which they are, day, mean over strata, and weight."""
 
     mine: pl.Expr
     place: NDArray[Any]
     values: NDArray[Any]
+    weights: NDArray[Any]
 
 
 def _is_own(row: dict[str, Any], measure: str, commons: list[float]) -> bool:
@@ -362,6 +369,28 @@ def _date(time_s: float, timezone: str | None) -> str:
     if timezone is None:
         return f"day {int(time_s // DAY_S) + 1}"
     return local_time(time_s, timezone, clock=False)
+
+
+def _onset(
+    values: NDArray[Any], weights: NDArray[Any], segment: tuple[int, int], r: float
+) -> tuple[int, int]:
+    """Return the earliest and the latest first day that the noise leaves possible."""
+    first, after = segment
+    n, kept = len(values), range(max(0, first - 4 * WEEK), min(first + 4 * WEEK, after - 2))
+
+    def rest(start: int) -> float:
+        inside, total = np.zeros(n, dtype=bool), 0.0
+        inside[start:after] = True
+        for side in (inside, ~inside):
+            if side.any():
+                off = values[side] - np.average(values[side], weights=weights[side])
+                total += float((weights[side] * off**2).sum())
+        return total
+
+    sums = {start: rest(start) for start in kept}
+    limit = sums[first] * (1 + _ONSET * (1 + r) / (1 - r) / max(n - 2, 1))
+    possible = [start for start, total in sums.items() if total <= limit]
+    return min(possible), max(possible)
 
 
 def _without_weekdays(values: NDArray[Any], weekday: NDArray[Any]) -> Floats:

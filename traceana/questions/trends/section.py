@@ -402,6 +402,8 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
         low, high = sorted((abs(low), abs(high)))
     until = "on" if row["end_s"] is None else f"for {duration(row['end_s'] - row['start_s'])}"
     since = row["begin"]
+    if row["earliest"] != row["latest"]:
+        since += f" (between {row['earliest']} and {row['latest']})"
     what = _what_changed(row, size, worse=worse)
     limits = f" (95 % CI {fraction_range(low, high)})" * (measure in ("runtime", "failure rate"))
     when = f"from {since} {until}" if since != WEEKENDS else f"on {since}"

@@ -89,6 +89,8 @@ class LevelChanges(ResultTable):
     job_name = text("Job name", "of these jobs; numbers that differ from job to job are #")
     queue = text("Queue", "whose jobs alone changed; null: those of all queues")
     begin = text("Begin", "first day, seconds on the clock of the trace, or weekends")
+    earliest = text("Earliest", "begin that the noise leaves possible")
+    latest = text("Latest", "begin that the noise leaves possible")
     start_s = clock("Start", "on the clock of the trace")
     end_s = clock("End", "on the clock of the trace; null: it lasts")
     effect = fraction("Change", "ratio minus 1; of the failure rate the difference")

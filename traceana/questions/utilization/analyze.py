@@ -23,6 +23,7 @@ from traceana.questions.utilization.used import (
     idle_gpu_hours,
     utilization,
 )
+from traceana.stats.quantiles import woodruff_interval
 from traceana.store import Trace
 from traceana.store.frames import collect, reduce_frame
 from traceana.tables.declare import declared, schema_of
@@ -42,7 +43,8 @@ class UtilizationTables:
     used: dict[str, pl.DataFrame]
     """Used versus requested resources, by column of the groups; the key "" is all instances."""
     idle: pl.DataFrame
-    """Idle GPU-hours by GPU type or overall."""
+    by_size: pl.DataFrame
+    """Idle GPU-hours by GPU type or overall, and by size: a fraction of a GPU, one, or several."""
     shared: pl.DataFrame | None
     curves: dict[str, pl.DataFrame]
     """Distribution functions of requested and used, by resource."""
@@ -73,22 +75,28 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
     for name in by:
         within = "job" if name == "user" else unit
         used[name] = utilization(_largest(rows, name), by=name, cluster=within)
+    gpus, names = pl.col("gpus"), ("fraction of one", "one", "several")
+    size = pl.when(gpus < 1).then(0).when(gpus == 1).then(1).otherwise(2)
+    size = size.replace_strict(dict(enumerate(names)), return_dtype=pl.Enum(names))
+    sized = rows.filter(pl.col("gpus") > 0).with_columns(gpus_requested=size)
     idle = idle_gpu_hours(rows, by=typed, cluster=unit)
     if typed:
         whole = idle_gpu_hours(rows, cluster=unit).select(pl.lit("all").alias("gpu_type"), pl.all())
         idle = pl.concat([idle.with_columns(pl.col("gpu_type").cast(pl.String)), whole])
+    by_size = idle_gpu_hours(sized, by="gpus_requested", cluster=unit)
     curves = {
         request: _curves(rows.drop_nulls([request, use]), {request: "requested", use: "used"})
         for use, request in RESOURCES.items()
         if request and rows[request].count() and rows[use].count()
     }
-    del rows
+    del rows, sized
     return UtilizationTables(
         n_rows=n_rows,
         n_instances=int(used[""]["n"][0] + used[""]["n_missing"][0]),
         used=used,
         idle=idle,
         shared=shared,
+        by_size=by_size,
         curves=curves,
         unused=unused,
         network=_network(trace),
@@ -275,7 +283,10 @@ _LEAST_REQUEST: Final = 1e-9
 
 
 def requested_used(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Compare use with requests of ended jobs, with the distribution of use over request."""
+    """Compare use with requests of ended jobs, with the distribution of use over request.
+
+    Intervals are those of a sample of jobs: all jobs have none.
+    """
     hours = _hours(trace)
     ratios = hours.select("resource", value="ratio").drop_nulls()
     return _compare(hours, trace.once(sample_jobs)), empirical_distribution(
@@ -284,15 +295,16 @@ def requested_used(trace: Trace, /) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _hours(trace: Trace) -> pl.DataFrame:
-    """Return [resource, used, requested, ratio] of each job that ended, or of a sample."""
+    """Return [resource, used, requested, ratio, unit] of each job that ended, or of a sample."""
     manifest = trace.manifest
     needs = {
         name: of["jobs"]
         for name, of in zip(_RESOURCES, REQUESTED_NEEDS, strict=True)
         if manifest.has("jobs", of["jobs"])
     }
+    unit = manifest.unit if manifest.unit and manifest.has("jobs", (manifest.unit,)) else None
     times = [name for name in ("submit_s", "start_s", "end_s") if manifest.has("jobs", (name,))]
-    needed = {"status", "runtime_s", *times}.union(*needs.values())
+    needed = {"status", "runtime_s", *times, *filter(None, [unit])}.union(*needs.values())
     ended = sampled_rows(trace, "jobs", *sorted(needed)).filter(
         pl.col("status").cast(pl.String).is_in(ENDED_STATUSES), pl.col("runtime_s") > 0
     )
@@ -300,13 +312,14 @@ def _hours(trace: Trace) -> pl.DataFrame:
     opened = open_overlap(rows, (), {"runtime": "runtime_s"}, window=trace.once(window_of))
     # hours in the window; ratios are of the job
     part = (collect(opened)[HELD] / rows["runtime_s"]).fill_null(1.0)
+    number = pl.col(unit).cast(pl.String).rank("dense").fill_null(0) if unit else pl.lit(None)
     parts = []
     for name in needs:
         _, used, requested = _RESOURCES[name]
         measured = pl.when(used.is_not_null() & (requested > _LEAST_REQUEST))
         columns = {"used": used * part, "requested": requested * part, "ratio": used / requested}
         measured_columns = {column: measured.then(value) for column, value in columns.items()}
-        parts.append(rows.select(resource=pl.lit(name), **measured_columns))
+        parts.append(rows.select(unit=number, resource=pl.lit(name), **measured_columns))
     return pl.concat(parts)
 
 
@@ -316,6 +329,8 @@ def _compare(hours: pl.DataFrame, sample: JobSample | None) -> pl.DataFrame:
     rows: list[dict[str, object]] = []
     for (name,), of_resource in hours.group_by("resource", maintain_order=True):
         table = of_resource.drop_nulls("ratio")
+        units = table["unit"] if table["unit"].count() else None
+        low, high = woodruff_interval(table["ratio"] if sample else (), units)
         total = float(table["requested"].sum())
         unused = float((table["requested"] - table["used"]).clip(0).sum())
         p25, median, p75 = (table["ratio"].quantile(q, "linear") for q in (0.25, 0.5, 0.75))
@@ -327,6 +342,8 @@ def _compare(hours: pl.DataFrame, sample: JobSample | None) -> pl.DataFrame:
                 "p25": p25,
                 "median": median,
                 "p75": p75,
+                "ci_low": low,
+                "ci_high": high,
                 "requested_hours": total / drawn,
                 "unused_hours": unused / drawn,
                 "fraction_unused": unused / total if total else None,

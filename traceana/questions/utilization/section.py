@@ -58,6 +58,7 @@ from traceana.tables.formatting import (
     plural,
     share,
 )
+from traceana.tables.formatting import interval as interval_text
 
 _RESOURCES: Final = {
     "gpus": ("GPUs", "GPU"),
@@ -90,10 +91,10 @@ _OPENING: Final = (
     "Use is the mean over the life of an instance; a request is that of its task for each "
     "instance. Repeated rows of an instance count once (the last; of its times those of a "
     "completed attempt). Idle GPU-hours are the GPUs that an instance requests minus the GPUs that "
-    "it uses, at least 0, times its runtime. GPU memory is not requested. An instance holds the "
-    "GPUs that its task requests for each instance from its own start to its own end; these are "
-    "allocated. Intervals of ratios of sums use linearization over users (jobs, within users or "
-    "where no user is recorded)."
+    "it uses, at least 0, times its runtime. Unused are those of instances that use less than 1 % "
+    "of a GPU. GPU memory is not requested. An instance holds the GPUs that its task requests for "
+    "each instance from its own start to its own end; these are allocated. Intervals of ratios of "
+    "sums use linearization over users (jobs, within users or where no user is recorded)."
 )
 _LIMITATIONS: Final = (
     "All machines count as available all the time. Instances without times are not counted, "
@@ -124,6 +125,7 @@ def _trace(trace: Trace) -> Content:
     whole = None if allocation is None else allocation.filter(period="all").drop("down")
     for frame, table, what in (
         (utilization.idle, IdleGpuHours, "Idle GPU-hours by GPU type"),
+        (utilization.by_size, IdleGpuHours, "GPU-hours by GPUs requested"),
         (utilization.shared, GpuSharing, "GPUs with several instances at once"),
         (whole, ClusterUtilization, "GPUs of the machines allocated"),
         (utilization.machines, MachineUtilization, "Use of machines, weighted by time"),
@@ -184,27 +186,29 @@ def _pictures(tables: UtilizationTables, trace: Trace) -> Iterator[Picture | Dra
 def _findings(tables: UtilizationTables) -> tuple[str, ...]:
     findings: list[str] = []
     rows = {row["resource"]: row for row in tables.used[""].iter_rows(named=True)}
-    stated = [
-        (of, rows[name])
+    stated = {
+        of: rows[name]
         for name, of in _FINDING.items()
         if name in rows and rows[name]["used_of_requested"] is not None
-    ]
+    }
     if stated:
-        n = max(row["n"] for _, row in stated)
-        uses = [
-            f"{share(row['used_of_requested'])} ({_limits(row)}) of the {of}" for of, row in stated
-        ]
-        text = f"instances use {listed(uses)} that they request (n = {n:,} instances)."
-        of, row = stated[0]
-        heading = f"{share(row['used_of_requested'])} of the requested {of} are used"
+        n = max(row["n"] for row in rows.values())
+        uses = [f"{_effect(row, 'used_of_requested')} of the {of}" for of, row in stated.items()]
+        text = f"instances use {uses[0]} that they request (n = {n:,} instances)."
+        if uses[1:]:
+            text += f" They use {listed(uses[1:])}."
+        of, used = next((of, row) for of, row in stated.items() if row["used_of_requested"])
+        heading = f"{share(used['used_of_requested'])} of the requested {of} are used"
         findings.append(Finding(text, heading=heading))
-    if tables.idle.height:
+    if tables.idle is not None and tables.idle.height:
         row = tables.idle.row(-1, named=True)
         if row["fraction_idle"] is not None:
             heading = f"{share(row['fraction_idle'])} of the requested GPU-hours are idle"
+            unused = _effect(row, "fraction_unused", "unused_")
             text = (
                 f"{heading} ({_limits(row)}; of {hours(row['gpu_hours'])} GPU-hours; n = "
-                f"{row['n']:,} instances)."
+                f"{row['n']:,} instances). {unused} are of instances that use less than 1 % of a "
+                "GPU."
             )
             cost = row["idle_gpu_hours"]
             finding = Finding(text, cost_gpu_h=cost, certainty="estimated", heading=heading)
@@ -221,8 +225,13 @@ def _findings(tables: UtilizationTables) -> tuple[str, ...]:
     return tuple(findings)
 
 
-def _limits(row: dict[str, Any]) -> str:
-    low, high = row["ci_low"], row["ci_high"]
+def _effect(row: dict[str, Any], name: str, prefix: str = "") -> str:
+    """Write a fraction with its interval."""
+    return f"{share(row[name])} ({_limits(row, prefix)})"
+
+
+def _limits(row: dict[str, Any], prefix: str = "") -> str:
+    low, high = row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
     return "no interval" if low is None else f"95 % CI {fraction_range(low, high)}"
 
 
@@ -241,12 +250,15 @@ SECTION = Section(
 
 def build_requested(traces: Sequence[Trace]) -> Content:
     """Show what the jobs of each trace used of their requests."""
-    findings, drawings, blocks = list[str](), list[Drawing](), list[Block]()
+    headlines, findings = list[str](), list[str]()
+    drawings, blocks = list[Drawing](), list[Block]()
     for trace in distinct_traces(traces):
         title, (rows, curves) = task_title(trace), trace.once(requested_used)
         if not rows["n"].sum():
             continue
-        findings.append(_requested_finding(rows, title))
+        headline, each = _requested_findings(rows, title)
+        headlines.append(headline)
+        findings += each
         note = sample_note(trace).strip()
         blocks += [Text(note)] if note else []
         about = "Use over request of jobs"
@@ -255,10 +267,10 @@ def build_requested(traces: Sequence[Trace]) -> Content:
         drawings.append(drawing("empirical-distribution", curves, trace, key, about, **labels))
         caption = "Used over requested resources"
         blocks += captioned([result_table(rows, RequestedUsed, caption=caption)], title)
-    if not findings:
+    if not headlines:
         return Content()
     return Content(
-        tuple(findings),
+        tuple(headlines if len(headlines) > 1 else findings),
         tuple(blocks),
         lead=(Gallery(tuple(drawings[:2])),),
         limitations="Memory used is the largest that the scheduler sampled, so it can be too low. "
@@ -266,23 +278,32 @@ def build_requested(traces: Sequence[Trace]) -> Content:
     )
 
 
-def _requested_finding(rows: pl.DataFrame, title: str) -> Finding:
-    """State what the median job used of each resource; in the heading that of which it used least.
-
-    What jobs leave of their time limit is lost to nobody.
-    """
-    uses = {}
-    for row in rows.filter(pl.col("n") > 0).rows(named=True):
-        name, _, unit = row["resource"].removesuffix(")").partition(" (")
-        used = f"{share(row['median'])} of the {in_sentence(name)}"
-        unused = f"{count(row['unused_hours'])} {unit} unused; n = {row['n']:,}"
-        uses[used] = (name == "Time limit", row["median"], f"{used} ({unused})")
-    least = min(uses, key=lambda used: uses[used][:2])
-    stated = listed(text for _, _, text in uses.values())
-    return Finding(
-        f"{title}: the median job used {stated} that it requested.",
-        heading=f"{title}: the median job used {least} that it requested",
-    )
+def _requested_findings(rows: pl.DataFrame, title: str) -> tuple[str, list[str]]:
+    """Return one sentence on all resources, and one on each with its interval."""
+    with_rows = rows.filter(pl.col("n") > 0).rows(named=True)
+    names = [in_sentence(row["resource"].partition(" (")[0]) for row in with_rows]
+    medians, each = list[str](), list[str]()
+    counts = [row["n"] for row in with_rows]
+    for row, name in zip(with_rows, names, strict=True):
+        interval = interval_text(row, fraction_range)
+        median = f"{share(row['median'])} of the {name}"
+        medians.append(f"{median} ({interval.rstrip('; ')})" if interval else median)
+        unit = row["resource"].partition(" (")[2].rstrip(")")
+        low, high = share(row["p25"]), share(row["p75"])
+        quartiles = f"quartiles {low} and {high}; " if low != high else ""
+        each.append(
+            f"{title}: the median job used {median} that it requested ({interval}{quartiles}"
+            f"n = {row['n']:,}); "
+            f"{count(row['unused_hours'])} {unit} were unused."
+        )
+    n = " to ".join(f"{number:,}" for number in sorted({min(counts), max(counts)}))
+    text = f"{title}: the median job used {listed(medians)} that it requested (n = {n})."
+    held = [place for place, name in enumerate(names) if name != "time limit"] or [0]
+    least = min(held, key=lambda place: float(with_rows[place]["median"]))
+    median = share(with_rows[least]["median"])
+    heading = f"{title}: the median job used {median} of the {names[least]} that it requested"
+    each.insert(0, Finding(each.pop(least), heading=heading))
+    return Finding(text, heading=heading), each
 
 
 REQUESTED_USED = Section(

@@ -8,6 +8,7 @@ from traceana.tables.declare import (
     count,
     fraction,
     hours,
+    interval,
     number,
     quantiles,
     text,
@@ -35,6 +36,7 @@ class RequestedUsed(ResultTable):
     n = count("Jobs", "jobs with a use and a request above 0")
     n_missing = count("Without", "jobs without a use or a request above 0")
     p25, median, p75 = quantiles("quantile of use over request", 25, 50, 75, display="percent")
+    ci_low, ci_high = interval("95 % CI of the median", "Woodruff's interval", display="percent")
     requested_hours = hours("Requested", "sum over jobs")
     unused_hours = hours("Unused", "requested minus used, at least 0, summed")
     fraction_unused = fraction("Fraction unused", "unused_hours over requested_hours")
@@ -50,6 +52,10 @@ class IdleGpuHours(ResultTable):
     idle_gpu_hours = hours("Idle", "GPUs minus used GPUs, at least 0, times runtime")
     fraction_idle = fraction("Fraction idle", "idle_gpu_hours over gpu_hours")
     ci_low, ci_high = ci("of fraction_idle", display="percent")
+    n_unused = count("Unused", "rows whose use is below the limit")
+    unused_gpu_hours = hours("GPU-hours unused", "GPU-hours of these rows")
+    fraction_unused = fraction("Fraction unused", "unused_gpu_hours over gpu_hours")
+    unused_ci_low, unused_ci_high = ci("of fraction_unused", display="percent")
     note = text("Note", "that the rows are likely not independent", optional=True)
 
 

@@ -15,7 +15,7 @@ from traceana.questions.utilization.tables import (
     IdleGpuHours,
     Utilization,
 )
-from traceana.stats.arguments import check_confidence
+from traceana.stats.arguments import check_confidence, is_number
 from traceana.stats.intervals import ratio_interval
 from traceana.store.frames import (
     Names,
@@ -131,13 +131,15 @@ def idle_gpu_hours(
     /,
     by: Names = (),
     *,
+    unused_below: float = 0.01,
     cluster: str | None = None,
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Compute the GPU-hours that were requested and not used.
 
     Idle GPU-hours are the requested GPUs minus the mean GPUs used, at least 0, times the runtime,
-    summed over instances.
+    summed over instances. Unused GPU-hours are all those of instances with a mean use below
+    `unused_below` of a GPU.
 
     Parameters
     ----------
@@ -145,6 +147,8 @@ def idle_gpu_hours(
         One row per instance: `by`, gpus, gpus_used (the mean) and runtime_s.
     by, cluster, confidence
         As in :func:`utilization`.
+    unused_below
+        Mean GPUs used below which an instance counts as unused; above 0.
 
     Returns
     -------
@@ -159,13 +163,18 @@ def idle_gpu_hours(
     >>> traceana.idle_gpu_hours(rows)["idle_gpu_hours"].item()
     3.0
     """
+    if not (is_number(unused_below) and unused_below > 0):
+        raise DataError(f"unused_below must be a number above 0; it is {unused_below!r}")
     keys = as_keys(by, IdleGpuHours.columns())
     check_confidence(confidence)
     measures = ("gpus", "gpus_used", "runtime_s")
     rows = open_frame(frame, keys=(*keys, *_unit(cluster, keys)), measures=measures)
     asked, use, hours = nw.col("gpus"), nw.col("gpus_used"), nw.col("runtime_s") / 3600
-    some = nw.when(~(asked * use * hours).is_null() & (asked > 0))
+    measured = ~(asked * use * hours).is_null() & (asked > 0)
+    unused = measured & (use < unused_below)
+    some = nw.when(measured)
     x, idle = some.then(asked * hours), some.then((asked - use).clip(0) * hours)
+    none = some.then(nw.when(unused).then(asked * hours).otherwise(0.0))
     table = reduce_frame(
         rows,
         keys,
@@ -174,16 +183,23 @@ def idle_gpu_hours(
         gpu_hours=x.sum(),
         used_gpu_hours=some.then(use * hours).sum(),
         idle_gpu_hours=idle.sum(),
+        n_unused=nw.when(unused).then(asked).count(),
+        unused_gpu_hours=none.sum(),
     )
-    table = table.hstack(_limits(rows, keys, x, idle, cluster=cluster, confidence=confidence))
+    for share, prefix in ((idle, ""), (none, "unused_")):
+        limits = _limits(rows, keys, x, share, cluster=cluster, confidence=confidence)
+        table = table.hstack(limits.select(pl.all().name.prefix(prefix)))
     # engines sum nothing to 0 or to null
-    sums = pl.col("gpu_hours", "used_gpu_hours", "idle_gpu_hours")
+    sums = ("gpu_hours", "used_gpu_hours", "idle_gpu_hours", "unused_gpu_hours")
+    total = pl.when(pl.col("gpu_hours") > 0).then("gpu_hours")
     table = table.with_columns(
-        pl.when(pl.col("n") > 0).then(sums.fill_null(0.0)).name.keep(),
+        pl.when(pl.col("n") > 0).then(pl.col(*sums).fill_null(0.0)).name.keep(),
         n_missing=pl.col("rows") - pl.col("n"),
     )
-    total = pl.when(pl.col("gpu_hours") > 0).then("gpu_hours")
-    table = table.with_columns(fraction_idle=pl.col("idle_gpu_hours") / total)
+    table = table.with_columns(
+        fraction_idle=pl.col("idle_gpu_hours") / total,
+        fraction_unused=pl.col("unused_gpu_hours") / total,
+    )
     return declared(table, IdleGpuHours, by=keys)
 
 
@@ -227,18 +243,20 @@ def gpu_sharing(
     by: Names = (),
     *,
     device: Names = ("machine_id", "gpu_device"),
+    start: str = "start_s",
+    end: str = "end_s",
 ) -> pl.DataFrame:
     """Compute how long GPUs were used by several instances at once.
 
     Parameters
     ----------
-    frame
-        One row per instance: `by`, `device`, start_s and end_s (seconds or datetimes). Rows without
-        one of them are excluded and counted.
-    by
-        As in :func:`utilization`.
+    frame, by
+        As in :func:`utilization`. Rows without a device, a start or an end are excluded and
+        counted.
     device
         Columns that together name one GPU.
+    start, end
+        Columns of the start and the end: seconds or datetimes.
 
     Returns
     -------
@@ -259,15 +277,17 @@ def gpu_sharing(
     if not place:
         raise DataError("device names no column; pass the columns that identify a GPU")
     several = tuple(dict.fromkeys((*keys, *place)))
-    every = collect(open_frame(frame, keys=several, measures=("start_s", "end_s")))
-    table = every.drop_nulls([*place, "start_s", "end_s"])
-    if (table["end_s"] < table["start_s"]).any():
-        raise DataError("an instance ends before it starts: end_s is below start_s")
+    rows = open_frame(frame, keys=several, measures={"start": start, "end": end})
+    every = collect(rows.select(*several, nw.col(start).alias(".start"), nw.col(end).alias(".end")))
+    table = every.drop_nulls([*place, ".start", ".end"])
+    if (table[".end"] < table[".start"]).any():
+        raise DataError(f"an instance ends before it starts: {end} is below {start}")
     numbered = table.select(several).unique().sort(several).with_row_index(".gpu")
     table = table.join(numbered, on=list(several), nulls_equal=True)
+    table = table.select(*keys, ".gpu", ".start", ".end")
+    ends = ((pl.col(".end"), pl.lit(-1, pl.Int8)), (pl.col(".start"), pl.lit(1, pl.Int8)))
     steps = pl.concat(
-        table.select(*keys, ".gpu", pl.lit(step, pl.Int8).alias(".step"), **{".time": time})
-        for time, step in (("end_s", -1), ("start_s", 1))
+        table.select(*keys, ".gpu", time.alias(".time"), step.alias(".step")) for time, step in ends
     )
     steps = sort_stably(steps, (".gpu", ".time"))
     # each GPU begins and ends with none, so that one cumulative sum counts the instances of all

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
-from traceana.cohorts.cohort import GROUPINGS
+from traceana.cohorts.cohort import GROUPINGS, SEEN
 from traceana.cohorts.observation import Observation, capacity_of, observe, window_of
 from traceana.cohorts.overlap import Window, local_offset_s
 from traceana.cohorts.tasks import from_tasks, jobs_of_tasks, sample_jobs
@@ -21,6 +21,7 @@ from traceana.questions.runtimes.distributions import empirical_distribution
 from traceana.questions.workload.demand import (
     arrival_rhythm,
     gpu_demand,
+    interarrival_curve,
     interarrivals,
     seasonality,
 )
@@ -88,8 +89,9 @@ class Workload:
     """Whether arrivals are starts, since no submission is recorded."""
     interarrivals: Split | None = None
     hours: pl.DataFrame | None = None
+    curve: pl.DataFrame | None = None
     seasonality: pl.DataFrame | None = None
-    """Arrivals by hour, and tests of seasonality, without survivors."""
+    """Arrivals by hour, the interarrival curve, and tests of seasonality, without survivors."""
 
 
 def describe_workload(trace: Trace, /) -> Workload:
@@ -157,20 +159,19 @@ def _arrivals(
     jobs: IntoFrame, since: IntoFrame | None, manifest: Manifest, present: set[str]
 ) -> dict[str, Any]:
     """Return the results on the times of submission, or of starts, without survivors."""
-    of_starts = "submit_s" not in present
-    if of_starts and "start_s" not in present:
+    arrived = next((name for name in ("submit_s", "start_s") if name in present), None)
+    if arrived is None:
         return {}
-    if of_starts:
-        jobs = nw.from_native(jobs).select(submit_s=nw.col("start_s")).to_native()
-    without = None if since is None else interarrivals(since)
+    without = None if since is None else interarrivals(since, submit=arrived)
     since = jobs if since is None else since
-    hours = _rhythm(since, manifest, "hour")
+    hours = _rhythm(since, manifest, "hour", arrived)
     results = {
-        "interarrivals": Split(interarrivals(jobs), without),
-        "of_starts": of_starts,
+        "interarrivals": Split(interarrivals(jobs, submit=arrived), without),
+        "of_starts": arrived == "start_s",
         "hours": hours if hours["jobs_per_h"].count() else None,
+        "curve": _unless_empty(interarrival_curve(since, submit=arrived)),
     }
-    if not of_starts:
+    if arrived == "submit_s":
         times = local_submissions(since, manifest).cast(pl.Float64).fill_null(float("nan"))
         results["seasonality"] = _unless_empty(seasonality(times.to_numpy()))
     return results
@@ -257,8 +258,7 @@ def _observed(
     rows, observation = observe(jobs, manifest, sample=trace.once(sample_jobs))
     if not observation.n_truncated + observation.n_censored:
         return observation, jobs, {}
-    seen = nw.from_native(rows).with_columns(runtime_s=nw.col("duration_s")).to_native()
-    return observation, seen, {"entry": "entry_s", "observed": "observed"}
+    return observation, rows, SEEN
 
 
 def _delays(jobs: IntoFrame, *by: str) -> IntoFrame:
@@ -287,7 +287,7 @@ def weekdays_and_waits(trace: Trace, /) -> tuple[pl.DataFrame | None, dict[str, 
     jobs = trace.frame("jobs")
     since, _, _ = _without_survivors(jobs, manifest)
     timed = manifest.has("jobs", ("submit_s",)) and clock_name(manifest)
-    days = _rhythm(since, manifest, "weekday") if timed else None
+    days = _rhythm(since, manifest, "weekday", "submit_s") if timed else None
     rows = trace.once(jobs_of_tasks).lazy() if from_tasks(trace) else jobs
     delays = {
         name: empirical_distribution(_delays(_by_size(rows), name), "value", by=name)
@@ -339,25 +339,27 @@ def _by_size(jobs: IntoFrame) -> IntoFrame:
     return sized
 
 
-def _rhythm(jobs: IntoFrame, manifest: Manifest, per: Literal["hour", "weekday"]) -> pl.DataFrame:
-    return arrival_rhythm(_local(jobs, manifest), per=per)
+def _rhythm(
+    jobs: IntoFrame, manifest: Manifest, per: Literal["hour", "weekday"], arrived: str
+) -> pl.DataFrame:
+    return arrival_rhythm(_local(jobs, manifest, arrived), per=per, submit=arrived)
 
 
 def local_submissions(jobs: IntoFrame, manifest: Manifest, /) -> pl.Series:
     """Return the submissions on the local clock, in seconds; without a clock as they are."""
-    local = nw.from_native(_local(jobs, manifest)).lazy().select("submit_s")
+    local = nw.from_native(_local(jobs, manifest, "submit_s")).lazy().select("submit_s")
     return collect(local)["submit_s"]
 
 
-def _local(jobs: IntoFrame, manifest: Manifest) -> IntoFrame:
-    rows, submitted = nw.from_native(jobs), nw.col("submit_s")
+def _local(jobs: IntoFrame, manifest: Manifest, arrived: str) -> IntoFrame:
+    rows, submitted = nw.from_native(jobs), nw.col(arrived)
     if manifest.utc_offset_h is not None:
         local = submitted + manifest.utc_offset_h * _HOUR_S
     elif manifest.absolute_times and manifest.timezone:
         local = submitted + local_offset_s(rows.lazy(), submitted, manifest.timezone)
     else:
         return jobs
-    frame: IntoFrame = rows.select(submit_s=local).to_native()
+    frame: IntoFrame = rows.select(local.alias(arrived)).to_native()
     return frame
 
 
@@ -377,8 +379,10 @@ def adjusted_waits(trace: Trace, /) -> pl.DataFrame | None:
     at the submission), weeks since the first submission, quarter of the day, weekend, and the
     trace's grouping. Pending jobs are censored at their last record, else at the end of the window;
     jobs cancelled before they started at their end. Jobs of one time wait alike, and those of one
-    user: standard errors are over blocks of days and users. Weeks are for adjustment, and are left
-    out.
+    user: standard errors are over blocks of days and users. Of 150 simulated logs of 60 users of
+    Pareto sizes whose days and users differ, 6.7 % have p below 0.05 for a feature of the user
+    without an effect, in 30 days and in 90; of 200 users 6.0 %. Weeks are for adjustment, without a
+    test.
     """
     if not trace.has("jobs", WAITS_NEED):
         return None
@@ -405,10 +409,16 @@ def adjusted_waits(trace: Trace, /) -> pl.DataFrame | None:
         )
     except DataError:
         return None
-    tested = hazards.filter(pl.col("feature") != _WEEKS)  # drift has a test of its own
-    p = tested["pvalue"].to_numpy().astype(float)
-    adjusted = pl.Series(adjust_pvalues(p, method="holm")).fill_nan(None)
-    return tested.with_columns(pvalue_adjusted=adjusted)
+    trend = pl.col("feature") == _WEEKS
+    p = hazards["pvalue"].to_numpy().astype(float)
+    p[(hazards["feature"] == _WEEKS).to_numpy()] = np.nan
+    return hazards.with_columns(
+        *(pl.when(~trend).then(name) for name in ("ci_low", "ci_high", "pvalue")),
+        pvalue_adjusted=pl.Series(adjust_pvalues(p, method="holm")).fill_nan(None),
+        note=pl.when(trend)
+        .then(pl.lit("for adjustment; drift has a test of its own"))
+        .otherwise("note"),
+    )
 
 
 def _with_features(trace: Trace, by: str | None) -> tuple[pl.DataFrame, list[str]]:

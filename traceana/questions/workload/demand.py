@@ -24,10 +24,11 @@ from traceana.errors import DataError
 from traceana.questions.workload.tables import (
     ArrivalRhythm,
     GpuDemand,
+    InterarrivalCurve,
     Interarrivals,
     Seasonality,
 )
-from traceana.stats.arguments import is_number
+from traceana.stats.arguments import check_count, is_number
 from traceana.stats.arrays import Floats, Integers
 from traceana.store.frames import (
     LARGEST,
@@ -156,8 +157,11 @@ def gpu_demand(
     return declared(demand, GpuDemand, by=keys)
 
 
+_MOST_POINTS: Final = 1_000_000
+
+
 @returns(Interarrivals)
-def interarrivals(jobs: IntoFrame, /, by: Names = ()) -> pl.DataFrame:
+def interarrivals(jobs: IntoFrame, /, by: Names = (), *, submit: str = "submit_s") -> pl.DataFrame:
     """Compute interarrival times and the burstiness of submissions.
 
     - cv, the coefficient of variation of the interarrival times (ddof 1): 0 for periodic
@@ -169,8 +173,8 @@ def interarrivals(jobs: IntoFrame, /, by: Names = ()) -> pl.DataFrame:
 
     Parameters
     ----------
-    jobs, by
-        As in :func:`workload_summary`, with submit_s alone.
+    jobs, by, submit
+        As in :func:`workload_summary`.
 
     Returns
     -------
@@ -189,7 +193,7 @@ def interarrivals(jobs: IntoFrame, /, by: Names = ()) -> pl.DataFrame:
     """
     keys = as_keys(by, (*Interarrivals.columns(), "submit_s", "gap_s"))
     # sums over groups that are known to be sorted depend on the number of threads
-    rows = _gaps(jobs, keys).sort("submit_s")
+    rows = _gaps(jobs, keys, submit).sort("submit_s")
     gap, before = pl.col("gap_s"), pl.col(".before")
     pairs = gap.is_not_null() & before.is_not_null()
     both = [column.filter(pairs) for column in (gap, before)]
@@ -219,10 +223,64 @@ def interarrivals(jobs: IntoFrame, /, by: Names = ()) -> pl.DataFrame:
     return declared(table, Interarrivals, by=keys)
 
 
-def _gaps(jobs: IntoFrame, keys: tuple[str, ...]) -> pl.DataFrame:
+@returns(InterarrivalCurve)
+def interarrival_curve(
+    jobs: IntoFrame, /, by: Names = (), *, points: int = 201, submit: str = "submit_s"
+) -> pl.DataFrame:
+    """Compute the survival function of the interarrival times.
+
+    It is listed beside that of a Poisson process of the same rate, exp(-gap / mean gap).
+
+    Parameters
+    ----------
+    jobs, by, submit
+        As in :func:`interarrivals`.
+    points
+        Times per group, evenly spaced on a logarithmic axis from the smallest above 0 to the
+        largest; from 2 to a million. A time of 0 comes before them if there is one.
+
+    Returns
+    -------
+    DataFrame
+        Sorted by `by` and gap_s, nulls last. A group in which no time is above 0 has no row. The
+        columns are `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
+    >>> traceana.interarrival_curve(jobs, points=3).select("gap_s", "fraction_longer").rows()
+    [(10.0, 0.75), (54.77225575051662, 0.5), (300.0, 0.0)]
+    """
+    check_count("points", points, least=2, most=_MOST_POINTS)
+    keys = as_keys(by, (*InterarrivalCurve.columns(), "submit_s"))
+    gaps = _gaps(jobs, keys, submit).drop_nulls("gap_s")
+    schema = {key: gaps.schema[key] for key in keys} | schema_of(InterarrivalCurve)
+    curves = [pl.DataFrame(schema=schema)]
+    # without keys there is one group of all
+    for _, of_group in gaps.group_by(keys or pl.lit(0), maintain_order=True):
+        gap_s = of_group["gap_s"].sort().to_numpy()
+        above = gap_s[gap_s > 0]
+        if not above.size:
+            continue
+        at = np.geomspace(above[0], above[-1], points)
+        at[0], at[-1] = above[0], above[-1]  # to the last digit
+        at = np.unique(at if above.size == gap_s.size else np.append(0.0, at))
+        curve = {
+            "gap_s": at,
+            "fraction_longer": 1 - np.searchsorted(gap_s, at, side="right") / gap_s.size,
+            "fraction_longer_poisson": np.exp(-at / gap_s.mean()),
+        }
+        group = of_group[:1].select(*keys, n=pl.lit(gap_s.size, pl.Int64))
+        curves.append(group.join(pl.DataFrame(curve), how="cross"))
+    return declared(pl.concat(curves), InterarrivalCurve, by=keys)
+
+
+def _gaps(jobs: IntoFrame, keys: tuple[str, ...], submit: str) -> pl.DataFrame:
     """Return [*keys, submit_s, gap_s, .before], sorted: the time since the last submission."""
-    times = collect(open_frame(jobs, keys=keys, measures=("submit_s",)))
-    rows = times.sort(*keys, "submit_s", nulls_last=True)
+    times = collect(open_frame(jobs, keys=keys, measures={"submit": submit}))
+    rows = times.rename({submit: "submit_s"}).sort(*keys, "submit_s", nulls_last=True)
     rows = rows.with_columns(gap_s=pl.col("submit_s").diff().over(pl.lit(0), *keys))
     return rows.with_columns(pl.col("gap_s").shift(1).over(pl.lit(0), *keys).alias(".before"))
 
@@ -243,6 +301,7 @@ def arrival_rhythm(
     *,
     per: Literal["hour", "weekday"],
     utc_offset_h: float = 0,
+    submit: str = "submit_s",
 ) -> pl.DataFrame:
     """Count submissions by hour of the day or weekday, with their rates.
 
@@ -254,8 +313,8 @@ def arrival_rhythm(
 
     Parameters
     ----------
-    jobs, by
-        As in :func:`workload_summary`, with submit_s alone.
+    jobs, by, submit
+        As in :func:`workload_summary`.
     per
         "hour" for hours 0 to 23, "weekday" for 1 (Monday) to 7, as in ISO 8601.
     utc_offset_h
@@ -284,11 +343,11 @@ def arrival_rhythm(
     keys = as_keys(by, (per, "fraction_of_all", "observed_h", "jobs_per_h", "in_group"))
     # whole weeks change neither hour nor weekday, and keep what is floored from being negative
     shift = (ahead_s + utc_offset_h * _HOUR_S) % _WEEK_S
-    local = nw.col("submit_s") + shift
+    local = nw.col(submit) + shift
     slot = ((local % cycle_s) / slot_s).floor() + first_slot
     counts = reduce_frame(
-        open_frame(jobs, keys=keys, measures=("submit_s",))
-        .filter(~nw.col("submit_s").is_null())
+        open_frame(jobs, keys=keys, measures={"submit": submit})
+        .filter(~nw.col(submit).is_null())
         .with_columns(slot.alias(per)),
         (*keys, per),
         jobs=nw.len(),
@@ -296,7 +355,7 @@ def arrival_rhythm(
         last=local.max(),
     )
     if (counts["last"] > 2**53).any():
-        raise DataError("submit_s is above 2^53 s; such seconds are not exact")
+        raise DataError(f"{submit} is above 2^53 s; such seconds are not exact")
     counts = counts.with_columns(pl.col(per).cast(pl.Int64))
     spans = reduce_frame(
         counts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Final
 
 import numpy as np
@@ -14,12 +15,15 @@ from traceana.drawing.labels import (
     place_legend,
     split_lines,
     use_dates,
+    use_log_axis,
 )
 from traceana.drawing.registry import figure
-from traceana.drawing.style import color_of, shade, start_axes
+from traceana.drawing.style import color_of, palette, shade, start_axes
 from traceana.errors import DataError
-from traceana.tables.formatting import hours
+from traceana.tables.formatting import duration, hours, listed
 
+_VISIBLE: Final = 0.01
+"""Fraction of the time axis that is wide enough to be shaded."""
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _FAR: Final = 3
 """Capacities of more than this many times the largest demand are stated, not drawn."""
@@ -94,10 +98,73 @@ def _slot(rhythm: pl.DataFrame) -> str:
 
 
 @figure(
+    "interarrivals",
+    result="interarrival_curve",
+    reading="Line: fraction of the times between arrivals that are longer than x; dashed: the "
+    "same for a Poisson process of equal rate. Daily and weekly cycles alone cause differences.",
+)
+def plot_interarrivals(curve: pl.DataFrame, /, *, ax: Axes | None = None) -> Axes:
+    """Draw the survival function of the times between submissions, one line per group.
+
+    Both axes logarithmic; a time of 0 is drawn at the left end.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"submit_s": [0, 10, 30, 100, 400]})
+    >>> traceana.figures.plot_interarrivals(traceana.interarrival_curve(jobs)).get_xlabel()
+    'Interarrival time (logarithmic)'
+    """
+    lines = split_lines(curve, "n", "gap_s")
+    ax = start_axes(ax)
+    for (name, line), color in zip(lines, cycle(palette()), strict=False):
+        longer = line.filter(pl.col("fraction_longer") > 0)
+        ax.plot(
+            longer["gap_s"],
+            longer["fraction_longer"],
+            color=color,
+            linewidth=1.4,
+            linestyle="-",
+            drawstyle="steps-post",
+            label=name or "arrivals",
+            gid=f"gaps-{name}".rstrip("-"),
+        )
+        ax.plot(
+            line["gap_s"],
+            line["fraction_longer_poisson"],
+            color=color,
+            linestyle="--",
+            linewidth=0.8,
+            label=None if name else "Poisson process of the same rate",
+            gid=f"poisson-{name}".rstrip("-"),
+        )
+    use_log_axis(ax, "x", curve["gap_s"], durations=True)
+    use_log_axis(ax, "y", [1 / max(curve["n"]), 1.0])
+    ax.set(xlabel="Interarrival time (logarithmic)", ylabel="Fraction longer (logarithmic)")
+    ax.set_title("Interarrival times")
+    if len(lines) > 1 or not lines[0][0]:
+        place_legend(ax)
+    return ax
+
+
+def describe_interarrivals(curve: pl.DataFrame) -> str:
+    """Return one sentence on what the figure of this curve shows."""
+    lines = [rows for _, rows in split_lines(curve, "n", "gap_s")]
+    n = listed(f"{max(rows['n']):,}" for rows in lines)
+    longest = listed(duration(max(rows["gap_s"])) for rows in lines)
+    if len(lines) > 1:
+        return f"n = {n} interarrival times; the longest is {longest}."
+    above = curve.filter(pl.col("gap_s") > 0)["gap_s"]
+    at_once = curve.filter(gap_s=0)["fraction_longer"].to_list()
+    least = f"{100 * (1 - at_once[0]):.1f} % are 0 s" if at_once else f"from {duration(min(above))}"
+    return f"n = {n} interarrival times: {least}, the longest is {longest}."
+
+
+@figure(
     "gpu-demand",
     result="gpu_demand",
-    reading="Line: GPUs requested by running jobs, averaged over each time bin. Jobs "
-    "without a row in the trace are not included.",
+    reading="Line: GPUs requested by running jobs, averaged over each time bin; gray: outside "
+    "the observation window. Jobs without a row in the trace are not included.",
 )
 def plot_gpu_demand(
     demand: pl.DataFrame,
@@ -106,9 +173,10 @@ def plot_gpu_demand(
     ax: Axes | None = None,
     starts_assumed: bool = False,
     timezone: str | None = None,
+    window: tuple[float | None, float | None] = (None, None),
     capacity: float | None = None,
 ) -> Axes:
-    """Draw the requested GPUs against time, with the capacity.
+    """Draw the requested GPUs against time, with the observation window and the capacity.
 
     Parameters
     ----------
@@ -119,6 +187,8 @@ def plot_gpu_demand(
     timezone
         IANA name of the time zone if the times are Unix seconds: the axis then shows dates. By
         default it shows days on the clock of the trace.
+    window
+        First and last second of the observation window; demand outside is shaded.
     capacity
         GPUs of the cluster.
 
@@ -142,6 +212,7 @@ def plot_gpu_demand(
         linestyle="-",
         gid="gpus",
     )
+    _draw_window(ax, table["bin_start_s"], window, timezone)
     if capacity is not None and capacity <= _FAR * max(table["gpus_mean"]):
         ax.axhline(
             capacity,
@@ -167,9 +238,26 @@ def plot_gpu_demand(
     return ax
 
 
+def _draw_window(
+    ax: Axes, bins: pl.Series, window: tuple[float | None, float | None], timezone: str | None
+) -> None:
+    """Shade what is outside the observation window."""
+    low, high = float(min(bins)), float(max(bins))
+    first, last = window
+    least = _VISIBLE * (high - low)
+    outside = [(low, first)] if first is not None and first > low + least else []
+    outside += [(last, high)] if last is not None and last < high - least else []
+    label: str | None = "outside the observation window"
+    for ends in outside:
+        left, right = as_dates(pl.Series(ends, dtype=pl.Float64), timezone)
+        ax.axvspan(left, right, color=shade(ax, 0.15), linewidth=0, gid="outside", label=label)
+        label = None
+
+
 def describe_gpu_demand(demand: pl.DataFrame) -> str:
     """Return one sentence on what the figure of this demand shows."""
-    gpus, excluded = demand["gpus_mean"].drop_nulls().to_numpy(), max(demand["n_excluded"])
+    gpus = demand["gpus_mean"].drop_nulls().to_numpy()
+    excluded = max(demand["n_excluded"])
     but = f"; {excluded:,} jobs without times or GPUs excluded" if excluded else ""
     return f"{len(gpus):,} bins, maximum {hours(gpus.max())} GPUs{but}."
 

@@ -118,6 +118,7 @@ _LIMITATIONS: Final = (
 )
 _FINE_BELOW: Final = 1000.0
 """GPUs below which a median has three digits; a larger one is whole."""
+_BEFORE_ENDS: Final = "started before the first recorded end"
 
 
 class _Load(NamedTuple):
@@ -150,6 +151,7 @@ def build(traces: Sequence[Trace]) -> Content:
         for trace in distinct_traces(traces)
     ]
     of_jobs = {load.title: load.results for load in loads}
+    of_arrivals = {load.arrivals: load.results for load in loads}
     findings = (
         _size_finding(loads),
         _top_finding(loads),
@@ -157,7 +159,10 @@ def build(traces: Sequence[Trace]) -> Content:
         *(text for load in loads for text in _cycle_findings(load)),
         *(_wait_finding(load.title, load.trace.once(adjusted_waits)) for load in loads),
     )
-    lead = tuple(_shared(of_jobs, "lorenz", "concentration", "GPU-hours over jobs"))
+    lead = (
+        *_shared(of_jobs, "lorenz", "concentration", "GPU-hours over jobs"),
+        *_shared(of_arrivals, "curve", "interarrivals", "Times between submissions"),
+    )
     figure, requested, waits = "empirical-distribution", "GPUs requested per job", "Queueing delay"
     sizes = {"key": "gpu-requests", "x_label": "GPUs"}
     delays = {"key": "wait-distribution", "x_label": waits, "heading": waits, "durations": True}
@@ -238,8 +243,8 @@ def _hours(loads: list[_Load]) -> list[Drawing]:
 
 
 def _demand(load: _Load) -> list[Drawing]:
-    """Draw the GPU demand of one trace with its capacity."""
-    demand, manifest = load.results.demand, load.trace.manifest
+    """Draw the GPU demand of one trace with its window and capacity."""
+    demand, seen, manifest = load.results.demand, load.results.observation, load.trace.manifest
     if demand is None:
         return []
     is_hourly = not (demand["bin_start_s"].diff() > _HOUR_S).any()
@@ -256,6 +261,7 @@ def _demand(load: _Load) -> list[Drawing]:
             about=what,
             starts_assumed=load.results.starts_assumed,
             timezone=(manifest.timezone or "UTC") if manifest.absolute_times else None,
+            window=(seen.start_s, seen.end_s) if seen else (None, None),
             capacity=load.results.capacity,
         )
     ]
@@ -341,12 +347,15 @@ def _reckoned(load: _Load) -> str:
 
 def _survivors(load: _Load) -> str:
     manifest, row = load.trace.manifest, load.results.summary.row(0, named=True)
-    begin = row["first_submit_s"] if manifest.absolute_times else 0
+    before, why = "observation window", "were not over"
+    if not manifest.lists_from_window:
+        begin = row["first_submit_s"] if manifest.absolute_times else 0
+        before = f"first recorded end (day {days(load.results.first_end_s - begin)})"
+        why = "still existed"
     return (
         f"{load.results.survivors:,} of {row['jobs']:,} {manifest.tables['jobs'].unit_noun} were "
-        f"submitted before day {days(load.results.first_end_s - begin)}, from which on all are "
-        "listed. They are listed because they had not ended then (survivorship bias). Figures of "
-        "submissions exclude them."
+        f"submitted before the {before}. They are listed because they {why} then (survivorship "
+        "bias). Figures of submissions exclude them."
     )
 
 
@@ -413,17 +422,22 @@ def _cycle_findings(load: _Load) -> Iterator[str]:
     """State whether submissions have one time, or depend on the hour, or the day, of a cycle."""
     if load.gaps is not None and load.gaps["max_s"].max() == 0:
         yield f"{load.title}: all {load.gaps['jobs'].sum():,} jobs have the same submission time."
-    seasons = load.results.seasonality
-    if seasons is None or clock_name(load.trace.manifest) is None:
-        return
-    for row in seasons.filter(pl.col("pvalue") < _ALPHA).iter_rows(named=True):
-        what = "hour of the day" if row["cycle"] == "day" else "day of the week"
+    clock, seasons = clock_name(load.trace.manifest), load.results.seasonality
+    for row in () if seasons is None else seasons.iter_rows(named=True):
+        what = "hour of the day" if clock else "hour modulo 24"
+        if row["cycle"] == "week":
+            if clock is None:
+                continue
+            what = "day of the week"
         cycles = plural(row["n_cycles"], row["cycle"])
         counted = f"{p_equals(row['pvalue'])}; n = {row['n']:,} in {cycles}"
-        yield (
-            f"{load.title}: submissions depend on the {what}: the mean counts deviate by "
-            f"{share(row['amplitude'])} (standard deviation over mean; {counted})."
-        )
+        if row["pvalue"] >= _ALPHA:
+            yield f"{load.title}: no dependence of submissions on the {what} is found ({counted})."
+        else:
+            yield (
+                f"{load.title}: submissions depend on the {what}: the mean counts deviate by "
+                f"{share(row['amplitude'])} (standard deviation over mean; {counted})."
+            )
 
 
 def _adjusted_waits(load: _Load) -> list[Table]:
@@ -445,13 +459,14 @@ def _wait_finding(title: str, fit: pl.DataFrame | None) -> str:
     """State the features on which waits depend, where intervals have their level."""
     if fit is None:
         return ""
-    table = fit.drop_nulls(["hazard_ratio", "pvalue"])
+    table = fit.drop_nulls(["hazard_ratio", "pvalue"])  # weeks have no test
     if not table.height or table["note"].count():
         return ""
     clear = table.filter(pl.col("pvalue_adjusted") < _ALPHA)
     n = table.row(0, named=True)["n"]  # of the first feature, a number: all jobs
     if clear.is_empty():
-        return ""
+        names = listed([*map(in_sentence, table["feature"].unique(maintain_order=True))])
+        return f"{title}: waits of GPU jobs depend significantly on none of {names} (n = {n:,})."
     parts = []
     for row in clear.iter_rows(named=True):
         versus = "" if row["level"] is None else f" {row['level']} versus {row['reference']}"
@@ -494,8 +509,9 @@ def _top_finding(loads: list[_Load]) -> str:
         top = f"n = {row['n']:,}"
         for other in () if sizes.since is None else sizes.since["fraction_of_top_1_percent"]:
             if other is not None and share(other) != share(row["fraction_of_top_1_percent"]):
-                before = f"{load.results.survivors:,} from before all were listed"
-                top += f"; {share(other)} without the {before}"
+                listed_from = load.trace.manifest.lists_from_window
+                since = "were submitted before the window" if listed_from else _BEFORE_ENDS
+                top += f"; {share(other)} without the {load.results.survivors:,} that {since}"
         most = max(most, row["fraction_of_top_1_percent"])
         parts.append(f"{share(row['fraction_of_top_1_percent'])} ({load.trace.label})")
         is_only = len(loads) == 1 and load.title == load.trace.label
@@ -527,7 +543,7 @@ SECTION = Section(
     10,
     build,
     needs=({"jobs": ()},),
-    figures=("arrivals", "gpu-demand", "concentration", "empirical-distribution"),
+    figures=("arrivals", "interarrivals", "gpu-demand", "concentration", "empirical-distribution"),
     shares="times",
     more=draw_more,
     part="Workload",

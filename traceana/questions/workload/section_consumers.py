@@ -160,12 +160,22 @@ def _findings(consumers: Consumers, trace: Trace) -> list[Finding]:
         _slow_queue(consumers),
         _waits(consumers, trace),
     )
-    return [
+    findings = [
         *_idle(consumers),
         *_wasted(consumers),
         *_wasting(consumers),
         *filter(None, parts),
     ]
+    if not findings:
+        whole = consumers.whole
+        used = [
+            f"{share(whole[column])} of the {what}"
+            for column, what in (("cpu_used", "allocated CPU time"), ("memory_used", "memory"))
+            if whole[column] is not None
+        ]
+        text = f"jobs used {listed(used)}"
+        return [Finding(f"{text}.", n=whole["jobs"], heading=text)] if used else []
+    return findings
 
 
 def _idle(consumers: Consumers) -> Iterator[Finding]:

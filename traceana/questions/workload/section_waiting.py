@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import polars as pl
+
 from traceana.page.blocks import Content, Text
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.workload.waiting import POINTS, Waiting, describe_waiting
 from traceana.store import Trace, distinct_traces
-from traceana.tables.formatting import hours_text, share
+from traceana.tables.formatting import hours_text, listed, share
 
 _REASONS: Final = {
     "few": "fewer GPUs were free than the job requested",
@@ -32,7 +34,10 @@ _MAJOR: Final = 0.3
 _COSTLY: Final = 0.05
 """Hours of waits for such a reason over those of all runtimes, from which it is an alert."""
 _MOSTLY: Final = 0.8
-"""Fraction of such waits that a named queue has."""
+"""Fraction of such waits that a named queue or size has."""
+_HOLDING: Final = 0.2
+_NAMED: Final = 3
+"""Fraction of a named user of the GPU-hours that are barred by jobs with many CPUs per GPU."""
 _DEFINITIONS: Final = (
     f"Waits of a minute or more at {POINTS:,} equally spaced points: two standard errors are at "
     "most 3 percentage points. Mostly: 80 % of it. Free GPUs (CPUs) of a node are the most in use "
@@ -67,6 +72,10 @@ def _finding(waiting: Waiting) -> Finding:
         for reason, fraction in fractions.items()
         if fraction >= _LEAST
     ]
+    if counts.filter(pl.col("reason") == "cpus")["count"].sum() >= _LEAST * points.height:
+        holders = waiting.holders.filter(pl.col("part") >= _HOLDING).head(_NAMED).rows()
+        users = listed([f"{user} ({share(of_user)})" for user, of_user in holders])
+        texts += [f"Jobs that hold many CPUs per GPU are mostly those of {users}."] if users else []
     is_costly = is_major and part * waiting.hours >= _COSTLY * waiting.run_hours
     return Finding(
         " ".join(texts),
@@ -80,12 +89,16 @@ def _finding(waiting: Waiting) -> Finding:
 
 
 def _of(waiting: Waiting, reason: str) -> str:
-    """Name the queue that has most of the waits for a reason, if there are several."""
-    those = waiting.points.filter(reason=reason)
-    queues = those["queue"].drop_nulls().value_counts(sort=True)
-    if waiting.queues < 2 or queues.is_empty() or queues["count"][0] < _MOSTLY * those.height:
-        return ""
-    return f" (mostly queue {queues['queue'][0]})"
+    """Name the queue and the sizes that have most of the waits for a reason."""
+    those, names = waiting.points.filter(reason=reason), []
+    queues = (
+        those["queue"].drop_nulls().value_counts(sort=True).head(1 if waiting.queues > 1 else 0)
+    )
+    names += [f"mostly queue {queue}" for queue, n in queues.rows() if n >= _MOSTLY * those.height]
+    least = float(those["gpus"].quantile(1 - _MOSTLY) or 0)
+    if least > waiting.usual_gpus:
+        names.append(f"mostly jobs of {round(least, 2):g} GPUs or more")
+    return f" ({'; '.join(names)})" if names else ""
 
 
 SECTION: Final = Section(

@@ -38,9 +38,6 @@ from traceana.store.frames import (
 )
 from traceana.tables.declare import declared, returns
 
-_HOURS: Final = {"runtime": "runtime_s", "gpus": "gpus"}
-"""Columns of GPU-hours."""
-
 
 @returns(WorkloadSummary)
 def workload_summary(
@@ -48,6 +45,9 @@ def workload_summary(
     /,
     by: Names = (),
     *,
+    submit: str = "submit_s",
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
     entry: str | None = None,
     observed: str | None = None,
     window: Window | None = None,
@@ -66,10 +66,11 @@ def workload_summary(
     Parameters
     ----------
     jobs
-        One row per job: submit_s (seconds or datetimes), runtime_s and gpus; eager or lazy, of any
-        supported engine. Null and NaN are missing.
+        One row per job; eager or lazy, of any supported engine. Null and NaN are missing.
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
+    submit, runtime, gpus
+        Columns of the submission (seconds or datetimes), the runtime and the requested GPUs.
     entry, observed
         As in :func:`kaplan_meier`.
     window
@@ -94,8 +95,8 @@ def workload_summary(
     [(3, 600.0, 1.95)]
     """
     keys = as_keys(by, WorkloadSummary.columns())
-    measures = {"submit": "submit_s", **_HOURS}
-    time, size, begun = nw.col("runtime_s"), nw.col("gpus"), nw.col("submit_s")
+    measures = {"submit": submit, "runtime": runtime, "gpus": gpus}
+    time, size, begun = nw.col(runtime), nw.col(gpus), nw.col(submit)
     gpu_hours = size * nw.col(HELD) / 3600
     quantiles = {"p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
     summary = reduce_frame(
@@ -134,6 +135,7 @@ def workload_summary(
             jobs,
             by=keys,
             status=None,
+            runtime=runtime,
             entry=entry,
             observed=observed,
             quantiles=tuple(quantiles.values()),
@@ -144,6 +146,8 @@ def workload_summary(
             groups["n_truncated"],
             groups["n_censored"],
             runtime_s_mean=pl.when(~cut).then("runtime_s_mean"),
+            runtime_s_restricted_mean=groups["restricted_mean_s"],
+            horizon_s=pl.lit(survival.horizon_s),
             **{
                 f"runtime_s_{name}": of.filter(quantile=q)["time_s"]
                 for name, q in quantiles.items()
@@ -158,6 +162,8 @@ def queueing_delay(
     /,
     by: Names = (),
     *,
+    submit: str = "submit_s",
+    start: str = "start_s",
     window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute the time from submission to start of the jobs that started.
@@ -168,10 +174,10 @@ def queueing_delay(
 
     Parameters
     ----------
-    jobs
-        One row per job: submit_s and start_s (seconds or datetimes).
-    by, window
+    jobs, by, window
         As in :func:`workload_summary`.
+    submit, start
+        Columns of the submission and the start: seconds or datetimes.
 
     Returns
     -------
@@ -188,11 +194,11 @@ def queueing_delay(
     [(3, 35.0, 5.0, 0.33)]
     """
     keys = as_keys(by, QueueingDelay.columns())
-    submitted = nw.col("submit_s")
-    delay = nw.col("start_s") - submitted
+    submitted, started = nw.col(submit), nw.col(start)
+    delay = started - submitted
     quantiles = {"median_s": 0.5, "p75_s": 0.75, "p90_s": 0.9, "p95_s": 0.95, "p99_s": 0.99}
     delays = reduce_frame(
-        open_frame(jobs, keys=keys, measures=("submit_s", "start_s")),
+        open_frame(jobs, keys=keys, measures={"submit": submit, "start": start}),
         keys,
         jobs=nw.len(),
         n=delay.count(),
@@ -205,34 +211,40 @@ def queueing_delay(
         min_s=delay.min(),
     )
     if (delays["min_s"] < 0).any():
-        raise DataError("a job starts before it was submitted: start_s is below submit_s")
-    delays = _with_pending(delays, jobs, keys, window)
-    why = pl.lit("no job has both submit_s and start_s")
+        raise DataError(f"a job starts before it was submitted: {start} is below {submit}")
+    why = pl.lit(f"no job has both {submit} and {start}")
+    delays = _with_pending(delays, jobs, keys, (submit, start), window)
     table = delays.with_columns(note=pl.when(pl.col("n") == 0).then(why))
     return declared(table, QueueingDelay, by=keys)
 
 
 def _with_pending(
-    delays: pl.DataFrame, jobs: IntoFrame, keys: tuple[str, ...], window: Window | None
+    delays: pl.DataFrame,
+    jobs: IntoFrame,
+    keys: tuple[str, ...],
+    times: tuple[str, str],
+    window: Window | None,
 ) -> pl.DataFrame:
     """Add the 90 and 99 % quantiles of the delays with pending jobs as censored ones."""
+    submit, start = times
     names = column_names(jobs)
     plain = delays.with_columns(p90_pending_s="p90_s", p99_pending_s="p99_s")
     if "status" not in names:
         return plain
-    end = ("end_s",) if "end_s" in names and "end_s" not in keys else ()
-    measures = ("submit_s", "start_s", *end)
+    end = "end_s" if "end_s" in names and "end_s" not in (*keys, submit, start) else None
+    measures = {"submit": submit, "start": start, **({"end": end} if end else {})}
     columns = keys if "status" in keys else (*keys, "status")
     rows = collect(open_frame(jobs, keys=columns, measures=measures))
     is_pending = rows["status"].cast(pl.String).fill_null("") == "pending"
-    pending = is_pending & rows["start_s"].is_null()
+    pending = is_pending & rows[start].is_null()
     if not pending.any():
         return plain
-    latest = window[1] if window else rows.select(pl.max_horizontal(pl.col(measures).max())).item()
-    last = pl.coalesce(*end, pl.lit(latest, pl.Float64))
+    times_of = pl.max_horizontal(pl.col(*measures.values()).max())
+    latest = window[1] if window else rows.select(times_of).item()
+    last = pl.coalesce(*([end] if end else []), pl.lit(latest, pl.Float64))
     seen = rows.select(
         *keys,
-        wait=(pl.when(pending).then(last).otherwise("start_s") - pl.col("submit_s")).clip(0),
+        wait=(pl.when(pending).then(last).otherwise(pl.col(start)) - pl.col(submit)).clip(0),
         seen=~pending,
     )
     curves = kaplan_meier(
@@ -256,6 +268,8 @@ def concentration(
     /,
     by: Names = (),
     *,
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
     window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute the concentration of GPU-hours: Gini coefficient and top fractions.
@@ -268,7 +282,7 @@ def concentration(
 
     Parameters
     ----------
-    jobs, by, window
+    jobs, by, runtime, gpus, window
         As in :func:`workload_summary`.
 
     Returns
@@ -295,7 +309,7 @@ def concentration(
         return (some.clip(0, each) * x).sum() / total
 
     table = reduce_frame(
-        _gpu_hours(jobs, keys, window),
+        _gpu_hours(jobs, keys, runtime, gpus, window),
         keys,
         jobs=pl.len(),
         n_missing=pl.col("gpu_hours").null_count(),
@@ -321,13 +335,15 @@ def lorenz_curve(
     by: Names = (),
     *,
     points: int = 101,
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
     window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute the Lorenz curve of GPU-hours at evenly spaced fractions of jobs.
 
     Parameters
     ----------
-    jobs, by, window
+    jobs, by, runtime, gpus, window
         As in :func:`concentration`.
     points
         Number of points per group, from fraction 0 to 1; from 2 to a million.
@@ -350,7 +366,7 @@ def lorenz_curve(
     check_count("points", points, least=2, most=_MOST_POINTS)
     keys = as_keys(by, ("fraction_of_jobs", "fraction_of_gpu_hours", "gpu_hours"))
     held = pl.col("gpu_hours")
-    table = _gpu_hours(jobs, keys, window).drop_nulls("gpu_hours")
+    table = _gpu_hours(jobs, keys, runtime, gpus, window).drop_nulls("gpu_hours")
     groups = table.group_by(keys).agg(held) if keys else table.select(held.implode())
     groups = groups.filter(held.list.sum() > 0)
     below, curves = np.linspace(0, 1, points), []
@@ -367,10 +383,12 @@ def lorenz_curve(
     return declared(curve.sort(*keys, "fraction_of_jobs", nulls_last=True), LorenzCurve, by=keys)
 
 
-def _gpu_hours(jobs: IntoFrame, keys: tuple[str, ...], window: Window | None) -> pl.DataFrame:
+def _gpu_hours(
+    jobs: IntoFrame, keys: tuple[str, ...], runtime: str, gpus: str, window: Window | None
+) -> pl.DataFrame:
     """Return [*keys, gpu_hours] of the jobs, the fewest GPU-hours first."""
-    hours = nw.when(nw.col("gpus") > 0).then(nw.col("gpus") * nw.col(HELD) / 3600)
-    frame = open_overlap(jobs, keys, _HOURS, window=window)
+    hours = nw.when(nw.col(gpus) > 0).then(nw.col(gpus) * nw.col(HELD) / 3600)
+    frame = open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window)
     rows = collect(frame.select(*keys, hours.alias("gpu_hours")))
     return rows.sort("gpu_hours", nulls_last=True)
 
@@ -381,14 +399,19 @@ def gpu_hours_by(
     /,
     by: Names,
     *,
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+    status: str = "status",
     window: Window | None = None,
 ) -> pl.DataFrame:
     """Compute the GPU-hours of each group, by status of the jobs.
 
     Parameters
     ----------
-    jobs, by, window
-        As in :func:`workload_summary`; `jobs` with status.
+    jobs, by, runtime, gpus, window
+        As in :func:`workload_summary`.
+    status
+        Column of the status.
 
     Returns
     -------
@@ -407,14 +430,14 @@ def gpu_hours_by(
     [('ann', 2.0, 0.5), ('bob', 2.0, 0.0)]
     """
     keys = as_keys(by, GpuHours.columns())
-    hours = nw.col("gpus") * nw.col(HELD) / 3600
-    columns = tuple(dict.fromkeys((*keys, "status")))
+    hours = nw.col(gpus) * nw.col(HELD) / 3600
+    columns = tuple(dict.fromkeys((*keys, status)))
 
     def of_status(name: str) -> nw.Expr:
-        return nw.when(nw.col("status") == name).then(hours).otherwise(0).sum()
+        return nw.when(nw.col(status) == name).then(hours).otherwise(0).sum()
 
     table = reduce_frame(
-        open_overlap(jobs, columns, _HOURS, window=window),
+        open_overlap(jobs, columns, {"runtime": runtime, "gpus": gpus}, window=window),
         keys,
         jobs=nw.len(),
         n_missing=nw.len() - hours.count(),

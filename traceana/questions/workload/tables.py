@@ -32,6 +32,16 @@ class WorkloadSummary(ResultTable):
     )
     n_censored = count("Censored", "end not observed; with `entry` or `observed`", optional=True)
     runtime_s_mean = seconds("Mean runtime", "null where jobs are truncated or censored")
+    runtime_s_restricted_mean = number(
+        "Restricted mean",
+        "mean of min(runtime, horizon), with `entry` or `observed`",
+        display="duration",
+        unit="s",
+        optional=True,
+    )
+    horizon_s = number(
+        "Horizon", "of the restricted mean", display="duration", unit="s", optional=True
+    )
     runtime_s_p25 = seconds("Runtime: 25 %", "quantile of the runtime")
     runtime_s_median = seconds("Runtime: median", "median runtime")
     runtime_s_p75 = seconds("Runtime: 75 %", "quantile of the runtime")
@@ -149,6 +159,15 @@ class Interarrivals(ResultTable):
     burstiness = ratio("Burstiness", "(cv - 1) / (cv + 1); Poisson process: 0")
     memory = ratio("Memory", "correlation of successive times; Poisson: 0")
     note = text("Note", "why cv is null")
+
+
+class InterarrivalCurve(ResultTable):
+    """Survival function of the times between submissions."""
+
+    n = count("n", "times between submissions")
+    gap_s = seconds("Interarrival time")
+    fraction_longer = fraction("Longer", "fraction of times that are longer")
+    fraction_longer_poisson = fraction("Longer (Poisson)", "of a Poisson process of the same rate")
 
 
 class ResourceUsage(ResultTable):

@@ -18,7 +18,7 @@ POINTS: Final = 1000
 _MOST_NODES: Final = 20_000
 """Nodes up to which their state at all points fits in little memory."""
 _KIND: Final = ("cluster", "queue", "gpu_type")
-_USED: Final = ("submit_s", "start_s", "end_s", "gpus", "cpus", *_KIND)
+_USED: Final = ("submit_s", "start_s", "end_s", "gpus", "cpus", "user", *_KIND)
 _EPSILON: Final = 1e-6
 MINUTE_S: Final = 60.0
 """Shortest wait that counts: shorter ones are the time that a scheduler needs."""
@@ -34,12 +34,17 @@ class Waiting(NamedTuple):
     jobs: int
     """Those that waited."""
     points: pl.DataFrame
-    """[reason, queue] of equally spaced points of the waits. On the nodes seen, fewer GPUs
+    """[reason, queue, gpus] of equally spaced points of the waits. On the nodes seen, fewer GPUs
     were free than requested (few), no node had them (spread), only nodes that ran no job of the
     queue and GPU type (other), only nodes with too few CPUs (cpus); else an earlier job of them
     waited, too (behind), or none did (open)."""
     queues: int
     """Of the jobs with GPUs."""
+    usual_gpus: float
+    """Median of the jobs."""
+    holders: pl.DataFrame
+    """[user, part] of the GPU-hours that jobs bar, since they hold more of a node's CPUs than of
+    its GPUs, the most first."""
 
 
 def overtaking(trace: Trace, /) -> float | None:
@@ -88,10 +93,24 @@ def describe_waiting(trace: Trace, /) -> Waiting | None:
     is_behind = (points["latest"].fill_null(-np.inf) > points["time"]).to_numpy()
     reason[(reason == "") & is_behind] = "behind"
     reason[reason == ""] = "open"
-    table = points.select("queue", reason=pl.Series(reason, dtype=pl.String))
+    table = points.select("queue", "gpus", reason=pl.Series(reason, dtype=pl.String))
     run_s = float((rows["end_s"] - rows["start_s"]).sum() or 0)
+    holders = _holders(pairs, seen)
     hours, queues = float(ends[-1]) / 3600, rows["queue"].n_unique()
-    return Waiting(hours, run_s / 3600, waits.height, table, queues)
+    usual = float(rows["gpus"].median() or 0)  # type: ignore[arg-type]
+    return Waiting(hours, run_s / 3600, waits.height, table, queues, usual, holders)
+
+
+def _holders(pairs: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
+    """Return [user, part] of the GPU-hours that are barred by CPUs in use, the most first."""
+    most = pairs.select("node").with_columns(
+        *(pl.Series(size, seen[size].gather(pairs["node"])) for size in ("gpus", "cpus"))
+    )
+    held = pairs["cpus"] / most["cpus"] * most["gpus"] - pairs["gpus"]
+    barred = (held.clip(0) / pairs["n"] * (pairs["end_s"] - pairs["start_s"])).fill_nan(0)
+    users = pairs.select("user", part=barred.fill_null(0)).group_by("user").sum()
+    users = users.with_columns(pl.col("part") / pl.col("part").sum())
+    return users.drop_nulls("user").sort("part", "user", descending=[True, False])
 
 
 def _jobs(trace: Trace) -> pl.DataFrame | None:
@@ -105,14 +124,14 @@ def _jobs(trace: Trace) -> pl.DataFrame | None:
         (nw.col("gpus") > 0) & ~nw.col("start_s").is_null() & ~nw.col("submit_s").is_null()
     )
     rows = collect(trace.rows("jobs").select(*names).filter(has_started))
-    null: dict[str, Any] = dict.fromkeys(_KIND, pl.String)
+    null: dict[str, Any] = dict.fromkeys(("user", *_KIND), pl.String)
     null |= dict.fromkeys(("end_s", "cpus"), pl.Float64)
     rows = rows.with_columns(
         pl.lit(None, kind).alias(column) for column, kind in null.items() if column not in names
     )
     hosts = [pl.col(name).cast(pl.String).str.split(",")] if name else []
     rows = rows.sort("submit_s", "start_s", maintain_order=True).with_columns(
-        pl.col(*_KIND).cast(pl.String), *hosts
+        pl.col("user", *_KIND).cast(pl.String), *hosts
     )
     rows = rows.with_columns(
         pl.struct(names).rank("dense").cast(pl.Int64).alias(kind) - 1
