@@ -101,6 +101,8 @@ from .questions.workload.analyze_consumers import resource_usage as resource_usa
 from .questions.workload.demand import gpu_demand as gpu_demand
 from .questions.workload.demand import interarrival_curve as interarrival_curve
 from .questions.workload.demand import interarrivals as interarrivals
+from .questions.workload.demand import job_quantiles as job_quantiles
+from .questions.workload.demand import size_distribution as size_distribution
 from .questions.workload.summary import queueing_delay as queueing_delay
 from .questions.workload.summary import workload_summary as workload_summary
 from .questions.workload.summary import gpu_hours_by as gpu_hours_by

@@ -209,6 +209,18 @@ QUESTIONS: dict[str, Question] = {
         ("submit_s",),
         (*(("points", bad) for bad in (1, 2.5, math.nan, None)), ("by", "gap_s")),
     ),
+    "job_quantiles": Question(
+        analysis.job_quantiles,
+        ("runtime_s", "gpus"),
+        ("runtime_s", "gpus"),
+        (("by", {"gpus"}),),
+    ),
+    "size_distribution": Question(
+        analysis.size_distribution,
+        ("runtime_s", "gpus"),
+        ("runtime_s", "gpus"),
+        (("by", "gpus"),),
+    ),
     "concentration": Question(
         analysis.concentration,
         ("runtime_s", "gpus"),

@@ -71,6 +71,7 @@ def answers(rows: pl.LazyFrame) -> dict[str, pl.DataFrame]:
         "demand": analysis.gpu_demand(rows, by="kind"),
         "hours": analysis.gpu_hours_by(rows, by="kind"),
         "sharing": analysis.gpu_sharing(rows, device="user"),
+        "sizes": analysis.size_distribution(rows),
         "by value": analysis.mean_by_value(rows, "gpus", "runtime_s"),
         "pearson": analysis.correlate(
             rows, "cpus", "runtime_s", method="pearson", level="row", by="kind"

@@ -104,8 +104,14 @@ def test_gpu_hours_demand_and_concentration_agree(
     )
     allocated = traceana.cluster_utilization(trace.jobs, gpus=100, window=window).row(0, named=True)
     assert allocated["allocated"] * allocated["gpu_hours"] == pytest.approx(hours)
-    assert traceana.gpu_hours_by(trace.jobs, (), window=window)["gpu_hours"].item() == (
-        pytest.approx(hours)
+    each = traceana.job_quantiles(trace.jobs, window=window).filter(quantity="gpu_hours")
+    assert (each["n"] * each["mean"]).item() == pytest.approx(
+        traceana.gpu_hours_by(trace.jobs.drop_nulls("runtime_s"), (), window=window)[
+            "gpu_hours"
+        ].item()
+        + traceana.gpu_hours_by(
+            trace.jobs.filter(pl.col("runtime_s").is_null()), (), window=window
+        )["gpu_hours"].item()
     )
     compared = traceana.compare(trace, trace).filter(measure="gpu_hours_per_day")
     days = (window[1] - window[0]) / DAY if window else 0.0

@@ -32,6 +32,8 @@ NAMES = {
 }
 FUNCTIONS: dict[str, tuple[Callable[..., pl.DataFrame], tuple[str, ...], dict[str, Any]]] = {
     "workload_summary": (analysis.workload_summary, ("submit", "runtime", "gpus"), {}),
+    "job_quantiles": (analysis.job_quantiles, ("runtime", "gpus"), {}),
+    "size_distribution": (analysis.size_distribution, ("runtime", "gpus"), {}),
     "concentration": (analysis.concentration, ("runtime", "gpus"), {}),
     "lorenz_curve": (analysis.lorenz_curve, ("runtime", "gpus"), {}),
     "gpu_demand": (analysis.gpu_demand, ("start", "end", "gpus"), {}),

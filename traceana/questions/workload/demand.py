@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from traceana.cohorts.overlap import (
     BEGIN,
     COUNTED,
+    HELD,
     JOBS,
     UNTIL,
     Window,
@@ -26,7 +27,9 @@ from traceana.questions.workload.tables import (
     GpuDemand,
     InterarrivalCurve,
     Interarrivals,
+    JobQuantiles,
     Seasonality,
+    SizeDistribution,
 )
 from traceana.stats.arguments import check_count, is_number
 from traceana.stats.arrays import Floats, Integers
@@ -42,6 +45,9 @@ from traceana.store.frames import (
 from traceana.tables.declare import declared, returns, schema_of
 
 _MOST_BINS: Final = 10_000_000
+_QUANTILES: Final = {
+    f"p{q:02}" if q != 50 else "median": q / 100 for q in (1, 5, 25, 50, 75, 95, 99)
+}
 
 
 @returns(GpuDemand)
@@ -155,6 +161,120 @@ def gpu_demand(
         )
     )
     return declared(demand, GpuDemand, by=keys)
+
+
+@returns(JobQuantiles)
+def job_quantiles(
+    jobs: IntoFrame,
+    /,
+    by: Names = (),
+    *,
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+    window: Window | None = None,
+) -> pl.DataFrame:
+    """Compute quantiles of the runtime, GPUs and GPU-hours of jobs.
+
+    Parameters
+    ----------
+    jobs, by, runtime, gpus, window
+        As in :func:`workload_summary`; GPU-hours are those within the window.
+
+    Returns
+    -------
+    DataFrame
+        Three rows per group, sorted by `by`, nulls last, with the columns `by` and
+        {columns}
+
+        Statistics are over the n jobs that have the quantity, and null where n is 0.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 2, 8], "runtime_s": [60, 60, 600, 3600]})
+    >>> traceana.job_quantiles(jobs).head(2).select("quantity", "n", "median", "max").rows()
+    [('runtime_s', 4, 330.0, 3600.0), ('gpus', 4, 2.0, 8.0)]
+    """
+    keys = as_keys(by, ("quantity",))
+    frame = open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window)
+    quantities = {
+        "runtime_s": nw.col(runtime),
+        "gpus": nw.col(gpus),
+        "gpu_hours": nw.col(gpus) * nw.col(HELD) / 3600,
+    }
+    parts = [
+        reduce_frame(
+            frame,
+            keys,
+            n=x.count(),
+            n_missing=nw.len() - x.count(),
+            mean=x.mean(),
+            min=x.min(),
+            **{name: x.quantile(q, interpolation="linear") for name, q in _QUANTILES.items()},
+            max=x.max(),
+        ).with_columns(quantity=pl.lit(quantity))
+        for quantity, x in quantities.items()
+    ]
+    result = pl.concat(parts)
+    result = result.sort(keys, nulls_last=True, maintain_order=True) if keys else result
+    return declared(result, JobQuantiles, by=keys)
+
+
+@returns(SizeDistribution)
+def size_distribution(
+    jobs: IntoFrame,
+    /,
+    by: Names = (),
+    *,
+    runtime: str = "runtime_s",
+    gpus: str = "gpus",
+    window: Window | None = None,
+) -> pl.DataFrame:
+    """Count jobs and GPU-hours by the number of requested GPUs.
+
+    Parameters
+    ----------
+    jobs, by, runtime, gpus, window
+        As in :func:`workload_summary`; GPU-hours are those within the window.
+
+    Returns
+    -------
+    DataFrame
+        One row per number of GPUs, and one for null, sorted by `by` and gpus, nulls last, with
+        the columns `by` and
+        {columns}
+
+        GPU-hours and their fraction are null where no job has both GPUs and runtime.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"gpus": [1, 2, 2, 8], "runtime_s": [60, 60, 600, 3600]})
+    >>> found = traceana.size_distribution(jobs)
+    >>> found.select("gpus", "fraction_of_jobs", pl.col("fraction_of_gpu_hours").round(2)).rows()
+    [(1.0, 0.25, 0.0), (2.0, 0.5, 0.04), (8.0, 0.25, 0.95)]
+    """
+    keys = as_keys(by, ("gpus", "fraction_of_jobs", "fraction_of_gpu_hours"))
+    time = nw.col(runtime)
+    gpu_hours = nw.col(gpus) * nw.col(HELD) / 3600
+    sizes = reduce_frame(
+        open_overlap(jobs, keys, {"runtime": runtime, "gpus": gpus}, window=window),
+        (*keys, gpus),
+        jobs=nw.len(),
+        gpu_hours=gpu_hours.sum(),
+        jobs_without_gpu_hours=nw.len() - gpu_hours.count(),
+        runtime_s_median=time.quantile(0.5, interpolation="linear"),
+    ).rename({gpus: "gpus"})
+    partly_known = pl.col("jobs_without_gpu_hours") < pl.col("jobs")  # engines sum nothing to 0
+
+    def fraction(column: str) -> pl.Expr:
+        part, whole = pl.col(column), pl.col(column).sum().over(pl.lit(0), *keys)
+        return pl.when(whole > 0).then(part / whole)
+
+    table = sizes.with_columns(gpu_hours=pl.when(partly_known).then("gpu_hours")).with_columns(
+        fraction_of_jobs=fraction("jobs"), fraction_of_gpu_hours=fraction("gpu_hours")
+    )
+    return declared(table, SizeDistribution, by=keys)
 
 
 _MOST_POINTS: Final = 1_000_000

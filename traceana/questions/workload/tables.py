@@ -9,6 +9,7 @@ from traceana.tables.declare import (
     fraction,
     hours,
     number,
+    quantiles,
     ratio,
     seconds,
     text,
@@ -66,6 +67,30 @@ class WorkloadOverview(ResultTable):
     fraction_of_top_1_percent = fraction("Top 1 % of GPU jobs", "fraction of the GPU-hours")
     cv = number("CoV of interarrival times", "without survivors; Poisson process: 1")
     delay_s_median = seconds("Median queueing delay")
+
+
+class SizeDistribution(ResultTable):
+    """Jobs and GPU-hours by number of GPUs."""
+
+    gpus = number("GPUs", "number of GPUs; null: not known", display="plain")
+    jobs = count("Jobs")
+    fraction_of_jobs = fraction("Fraction of jobs", "within the group")
+    gpu_hours = hours("GPU-hours", "null where no job has both GPUs and runtime")
+    fraction_of_gpu_hours = fraction("Fraction of GPU-hours", "within the group")
+    jobs_without_gpu_hours = count("Without GPU-hours", "jobs whose GPUs or runtime are missing")
+    runtime_s_median = seconds("Median runtime")
+
+
+class JobQuantiles(ResultTable):
+    """Quantiles of runtime, GPUs and GPU-hours."""
+
+    quantity = text("Quantity", "runtime_s, gpus or gpu_hours")
+    n = count("n", "jobs that have the quantity")
+    n_missing = count("Missing", "jobs that do not have it")
+    mean = number("Mean")
+    min = number("Minimum")
+    p01, p05, p25, median, p75, p95, p99 = quantiles("quantile", 1, 5, 25, 50, 75, 95, 99)
+    max = number("Maximum")
 
 
 class ArrivalRhythm(ResultTable):
