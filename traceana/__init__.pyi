@@ -88,6 +88,7 @@ from .questions.trends.by_period import trends as trends
 from .questions.trends.capacity import cluster_utilization as cluster_utilization
 from .questions.trends.changes import level_changes as level_changes
 from .questions.trends.by_period import outages as outages
+from .questions.utilization.used import allocation_rate as allocation_rate
 from .cohorts.task_times import gpu_capacity_check as gpu_capacity_check
 from .questions.utilization.used import gpu_sharing as gpu_sharing
 from .questions.utilization.gpu_samples import assign_gpu_samples as assign_gpu_samples

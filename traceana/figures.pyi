@@ -52,6 +52,7 @@ from .questions.stragglers.figures_variation import plot_cov_ecdf as plot_cov_ec
 from .questions.stragglers.figures_overview import plot_worker_times as plot_worker_times
 from .questions.trends.figures import plot_cluster_utilization as plot_cluster_utilization
 from .questions.trends.figures import plot_trends as plot_trends
+from .questions.utilization.figures import plot_allocation_rate as plot_allocation_rate
 from .questions.workload.figures import plot_arrivals as plot_arrivals
 from .questions.workload.figures import plot_gpu_demand as plot_gpu_demand
 from .questions.workload.figures import plot_interarrivals as plot_interarrivals

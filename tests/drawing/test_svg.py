@@ -131,7 +131,9 @@ def test_every_registered_figure_tells_how_it_is_read() -> None:
 
 
 def test_an_unknown_figure_is_refused_with_the_list() -> None:
-    with pytest.raises(DataError, match=r"no figure is called 'cv'; the figures are arrivals"):
+    with pytest.raises(
+        DataError, match=r"no figure is called 'cv'; the figures are allocation-rate, arrivals"
+    ):
         draw_figure("cv", noisy_samples())
 
 

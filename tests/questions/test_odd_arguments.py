@@ -39,7 +39,12 @@ JOBS = pl.DataFrame(
 )
 PLANS = JOBS.select("cluster", "job_id", "model", "batch_size", "iterations", "deadline_s")
 SHORT = JOBS.select("node", "gpus", "gpus_used", "runtime_s", "status")
+MACHINES = pl.DataFrame({"gpus": [8.0]})
 FRAMES: dict[str, tuple[Callable[[Any], pl.DataFrame], pl.DataFrame]] = {
+    "allocation_rate": (
+        lambda f: analysis.allocation_rate(f, MACHINES),
+        analysis.gpu_demand(JOBS),
+    ),
     "compare_plans": (lambda f: analysis.compare_plans(f, PLANS, JOBS), PLANS),
     "deadline_rules": (lambda f: analysis.deadline_rules(f, JOBS), PLANS),
     "deadline_tightness": (lambda f: analysis.deadline_tightness(f, JOBS), PLANS),

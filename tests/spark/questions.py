@@ -10,8 +10,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
 
-from tests.store.test_frames import COMPARISONS, QUESTIONS
+from tests.store.test_frames import COMPARISONS, QUESTIONS, ROWS
 from traceana import (
+    allocation_rate,
     compare_distributions,
     compare_plans,
     deadline_rules,
@@ -24,6 +25,7 @@ from traceana import (
     eta_sweep,
     failure_correlations,
     gpu_capacity_check,
+    gpu_demand,
     gpu_hours_by,
     gpu_sharing,
     idle_gpu_hours,
@@ -72,6 +74,7 @@ ROW_QUESTIONS: dict[str, Callable[[Any], pl.DataFrame]] = {
     "gpu_sharing": lambda rows: gpu_sharing(rows, device="cluster"),
     "idle_gpu_hours": lambda rows: idle_gpu_hours(used(rows), by="cluster"),
     "utilization": lambda rows: utilization(used(rows), by="cluster"),
+    "allocation_rate": lambda rows: allocation_rate(gpu_demand(ROWS), rows),
     "straggler_attributes": lambda rows: (
         straggler_attributes(rows, attributes="worker_id", worker="row", resamples=99).attributes
     ),

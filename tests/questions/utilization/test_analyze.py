@@ -114,10 +114,12 @@ def test_machines_are_weighted_by_time_and_allocation_is_over_capacity(
     t4 = found.machines.filter(gpu_type="T4").row(0, named=True)
     assert t4["cpu"] == pytest.approx((10 * 100 + 50 * 300) / 400)
     assert t4["gpu_each"] == pytest.approx(t4["gpu"] / 2)
-    # all three rows of instances of the task, as gpu_capacity_check counts them, over two GPUs
+    # all three rows of instances of the task, as gpu_capacity_check counts them
     held = (3600 + 4100 + 1800) / (5000 - 100)
-    t4 = found.allocation.filter(gpu_type="T4", period="all")["allocated"].item()
-    assert t4 == pytest.approx(held / 2)
+    allocated = found.allocation.filter(gpu_type="T4")["gpus_mean"].item()
+    assert allocated == pytest.approx(held * 4900 / (6 * 3600))
+    rate = found.allocation.filter(gpu_type="T4")["allocation_rate"].item()
+    assert rate == pytest.approx(allocated / 2)
 
 
 def test_cpu_time_of_machines_is_by_kind(found: UtilizationTables) -> None:
@@ -151,5 +153,7 @@ def test_an_instance_holds_its_gpus_from_its_own_start_to_its_own_end(tmp_path: 
         add_table(frame, trace="somewhere", table=table, store=tmp_path)
     found = analyze_utilization(open_store(tmp_path).trace("somewhere"))
     assert found.allocation is not None
-    whole, day = found.allocation["allocated"].to_list()
-    assert whole == day == pytest.approx(12 / 24, abs=1e-3)
+    assert found.allocation_summary is not None
+    rates = found.allocation.filter(gpu_type="T4")["allocation_rate"].to_list()
+    assert rates == pytest.approx([1, 0, 0, 1], abs=1e-3)
+    assert found.allocation_summary["bins_over"].to_list() == [0, 0]

@@ -10,11 +10,15 @@ from scipy import stats
 
 from tests.questions.defaults import numbers_by_default
 from traceana import (
+    allocation_rate,
+    gpu_demand,
     gpu_sharing,
     idle_gpu_hours,
     utilization,
 )
 from traceana.errors import DataError
+from traceana.figures import plot_allocation_rate
+from traceana.questions.utilization.analyze import summarize_allocation
 
 
 def rows(n: int = 300) -> pl.DataFrame:
@@ -179,6 +183,49 @@ def test_one_after_the_other_is_not_shared() -> None:
     assert (row["shared_hours"], row["fraction_of_time"], row["devices_shared"]) == (1, 0.25, 1)
     row = gpu_sharing(frame[:3], device="gpu").row(0, named=True)
     assert (row["instances_max"], row["fraction_of_time"], row["devices_shared"]) == (1, 0, 0)
+
+
+def test_a_demand_without_its_columns_is_refused() -> None:
+    with pytest.raises(DataError, match="bin_start_s, gpus_mean is missing; found a"):
+        allocation_rate(pl.DataFrame({"a": [1]}), pl.DataFrame({"gpus": [8]}))
+
+
+def test_the_allocation_rate_is_demand_over_the_gpus_of_the_type() -> None:
+    jobs = pl.DataFrame(
+        {
+            "gpu_type": ["T4", "T4", "V100", None],
+            "start_s": [0.0, 1800.0, 0.0, 0.0],
+            "end_s": [3600.0, 7199.0, 7199.0, 3599.0],
+            "gpus": [4.0, 2.0, 8.0, 100.0],
+        }
+    )
+    machines = pl.DataFrame({"gpu_type": ["T4", "T4", "V100", None], "gpus": [4, 6, 16, 0]})
+    found = allocation_rate(gpu_demand(jobs, by="gpu_type"), machines, by="gpu_type")
+    assert found["gpu_type"].to_list() == ["T4", "T4", "V100", "V100"]
+    assert found["allocation_rate"].to_list() == pytest.approx([0.5, 0.2, 0.5, 0.5], rel=1e-3)
+    summary = summarize_allocation(found)
+    assert summary["capacity_gpus"].to_list() == [10.0, 16.0]
+    assert summary["mean"].to_list() == pytest.approx([0.35, 0.5], rel=1e-3)
+    ax = plot_allocation_rate(found, heading="Allocation rate")
+    assert [line.get_label() for line in ax.lines] == ["T4", "V100"]
+    assert list(np.asarray(ax.lines[0].get_ydata())) == pytest.approx([0.5, 0.2], rel=1e-3)
+
+
+def test_one_gpu_is_a_capacity_and_none_is_none() -> None:
+    jobs = pl.DataFrame(
+        {"gpu_type": ["a", "b", "c"], "start_s": 0.0, "end_s": 3600.0, "gpus": [0.5, 1.5, 1]}
+    )
+    demand = gpu_demand(jobs, by="gpu_type")
+    machines = pl.DataFrame({"gpu_type": ["a", "b", "c"], "gpus": [1.0, 0.5, 0.0]})
+    found = allocation_rate(demand, machines, by="gpu_type")
+    summary = summarize_allocation(found)
+    assert summary["gpu_type"].to_list() == ["a", "b"]
+    assert summary["max"].to_list() == pytest.approx([0.5, 3])
+    assert (summary["bins_over"] > 0).to_list() == [False, True]
+    full = pl.DataFrame({"gpu_type": "a", "capacity_gpus": 2.0, "allocation_rate": [1.0, 1.5, 0.0]})
+    row = summarize_allocation(full).row(0, named=True)
+    assert (row["bins"], row["bins_over"], row["median"], row["max"]) == (3, 1, 1, 1.5)
+    assert (row["p05"], row["p95"]) == pytest.approx((0.1, 1.45))
 
 
 def test_rows_without_time_do_not_count_for_the_interval() -> None:

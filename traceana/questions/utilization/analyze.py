@@ -15,19 +15,25 @@ from traceana.cohorts.overlap import ENDED_STATUSES, HELD, open_overlap
 from traceana.cohorts.task_times import KEYS, hash_keys
 from traceana.cohorts.tasks import JobSample, instance_times, sample_jobs, sampled_rows, task_owners
 from traceana.questions.runtimes.distributions import empirical_distribution
-from traceana.questions.trends.capacity import clock_of, cluster_utilization
-from traceana.questions.utilization.tables import MachineUtilization, RequestedUsed
+from traceana.questions.utilization.tables import (
+    AllocationSummary,
+    MachineUtilization,
+    RequestedUsed,
+)
 from traceana.questions.utilization.used import (
     RESOURCES,
+    allocation_rate,
     gpu_sharing,
     idle_gpu_hours,
     utilization,
 )
+from traceana.questions.workload.demand import gpu_demand
 from traceana.stats.quantiles import woodruff_interval
 from traceana.store import Trace
 from traceana.store.frames import collect, reduce_frame
 from traceana.tables.declare import declared, schema_of
 
+BIN_S: Final = 6 * 3600
 _NETWORK: Final = {"read_bytes": "input", "write_bytes": "output"}
 _MACHINE_CPU: Final = {"cpu_usr": "user", "cpu_kernel": "kernel", "cpu_iowait": "I/O wait"}
 _ROLE: Final = "task_name"
@@ -54,7 +60,8 @@ class UtilizationTables:
     """Distribution functions of requests above the use, as fractions of the machine, of network
     input and output, and of CPU time of machines by kind."""
     allocation: pl.DataFrame | None
-    """GPUs allocated over time, overall and by GPU type."""
+    allocation_summary: pl.DataFrame | None
+    """Allocation rate over time, overall and by GPU type."""
     machines: pl.DataFrame | None
 
 
@@ -90,6 +97,7 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
         if request and rows[request].count() and rows[use].count()
     }
     del rows, sized
+    allocation, summary = _allocation(trace)
     return UtilizationTables(
         n_rows=n_rows,
         n_instances=int(used[""]["n"][0] + used[""]["n_missing"][0]),
@@ -101,7 +109,8 @@ def analyze_utilization(trace: Trace, /) -> UtilizationTables:
         unused=unused,
         network=_network(trace),
         machine_cpu=_machine_cpu(trace),
-        allocation=_allocation(trace),
+        allocation=allocation,
+        allocation_summary=summary,
         machines=_machines(trace),
     )
 
@@ -207,14 +216,15 @@ def _curves(rows: IntoFrame, kinds: dict[str, str]) -> pl.DataFrame:
     )
 
 
-def _allocation(trace: Trace) -> pl.DataFrame | None:
-    """Return how much of the GPUs of the machines the instances held, by day."""
+def _allocation(trace: Trace) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
+    """Return the allocation rate by bin, and its summary."""
     if not trace.has("machines", ("gpus",)):
-        return None
+        return None, None
     sample = trace.once(sample_jobs)
     key = hash_keys(KEYS, 1).alias(".task")
     requested = trace.once(instance_times).tasks.lazy().filter(pl.col("gpus") > 0)
     requested = requested.select(key, pl.col("gpu_type").cast(pl.String), "gpus")
+    machines = trace.scan("machines").collect()
     held = (
         sampled_rows(trace, "instances", *KEYS, "start_s", "end_s")
         .filter(pl.col("end_s") > pl.col("start_s"))
@@ -224,10 +234,33 @@ def _allocation(trace: Trace) -> pl.DataFrame | None:
         .drop(".task")
         .collect(engine="streaming")
     )
-    if not held["gpus"].count():
-        return None
-    machines = trace.scan("machines")
-    return cluster_utilization(held, machines=machines, period="day", timezone=clock_of(trace))
+    whole = pl.lit("all").alias("gpu_type")
+    rates = []
+    for some, capacity in (
+        (held.with_columns(whole), machines.with_columns(whole)),
+        (held.drop_nulls("gpu_type"), machines),
+    ):
+        if some.height and capacity["gpu_type"].count():
+            demand = gpu_demand(some, bin_s=BIN_S, by="gpu_type")
+            rates.append(allocation_rate(demand, capacity, by="gpu_type"))
+    if not rates or not (every := pl.concat(rates)).height:
+        return None, None
+    return every, summarize_allocation(every)
+
+
+def summarize_allocation(rates: pl.DataFrame, /) -> pl.DataFrame:
+    """Summarize the allocation rate over time by GPU type."""
+    rate = pl.col("allocation_rate")
+    quantiles = {"p05": 0.05, "median": 0.5, "p95": 0.95}
+    table = rates.group_by("gpu_type", maintain_order=True).agg(
+        pl.col("capacity_gpus").max(),
+        bins=rate.count().cast(pl.Int64),
+        bins_over=(rate > 1).sum().cast(pl.Int64),
+        mean=rate.mean(),
+        **{name: rate.quantile(q, "linear") for name, q in quantiles.items()},
+        max=rate.max(),
+    )
+    return declared(table, AllocationSummary, by=("gpu_type",))
 
 
 def _machines(trace: Trace) -> pl.DataFrame | None:

@@ -24,9 +24,8 @@ from traceana.page.blocks import (
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
-from traceana.questions.trends.capacity import clock_of
-from traceana.questions.trends.tables import ClusterUtilization
 from traceana.questions.utilization.analyze import (
+    BIN_S,
     REQUESTED_NEEDS,
     UtilizationTables,
     analyze_utilization,
@@ -39,6 +38,7 @@ from traceana.questions.utilization.gpu_samples import (
     unlike_gpus,
 )
 from traceana.questions.utilization.tables import (
+    AllocationSummary,
     GpuSharing,
     IdleGpuHours,
     MachineUtilization,
@@ -55,7 +55,6 @@ from traceana.tables.formatting import (
     in_sentence,
     listed,
     plain,
-    plural,
     share,
 )
 from traceana.tables.formatting import interval as interval_text
@@ -121,13 +120,12 @@ def _trace(trace: Trace) -> Content:
         Text(counted),
         *(_used(utilization.used[name], name) for name in others),
     ]
-    allocation = utilization.allocation
-    whole = None if allocation is None else allocation.filter(period="all").drop("down")
+    summary = utilization.allocation_summary
     for frame, table, what in (
         (utilization.idle, IdleGpuHours, "Idle GPU-hours by GPU type"),
         (utilization.by_size, IdleGpuHours, "GPU-hours by GPUs requested"),
         (utilization.shared, GpuSharing, "GPUs with several instances at once"),
-        (whole, ClusterUtilization, "GPUs of the machines allocated"),
+        (summary, AllocationSummary, "Allocation rate over time"),
         (utilization.machines, MachineUtilization, "Use of machines, weighted by time"),
     ):
         if frame is not None:
@@ -170,9 +168,9 @@ def _pictures(tables: UtilizationTables, trace: Trace) -> Iterator[Picture | Dra
         heights_in=[_PANEL_IN] * len(panels),
     ).pictures
     if tables.allocation is not None:
-        about, key = "Fraction of the GPUs allocated, by GPU type", f"allocation-{trace.id}"
-        zone = clock_of(trace)
-        yield drawing("cluster-utilization", tables.allocation, trace, key, about, timezone=zone)
+        what, key = "Allocation rate by GPU type", f"allocation-{trace.id}"
+        about = f"{what}, in bins of {BIN_S / 3600:.0f} h"
+        yield drawing("allocation-rate", tables.allocation, trace, key, about, heading=what)
     names = {name: of for name, (_, of) in _RESOURCES.items()}
     unused = tables.unused
     if unused is not None:
@@ -213,14 +211,13 @@ def _findings(tables: UtilizationTables) -> tuple[str, ...]:
             cost = row["idle_gpu_hours"]
             finding = Finding(text, cost_gpu_h=cost, certainty="estimated", heading=heading)
             findings.insert(0, finding)
-    if tables.allocation is not None:
-        of_all, *days = tables.allocation.filter(gpu_type="all").rows(named=True)
-        most = max(day["allocated"] or 0 for day in days)
+    if tables.allocation_summary is not None:
+        of_all = tables.allocation_summary.row(0, named=True)
         findings.append(
-            f"{share(of_all['allocated'] or 0)} of the {plain(of_all['gpus'])} GPUs of all "
-            f"machines were allocated on average, at most {share(most)} "
-            f"(n = {plural(len(days), 'day')}). Instances without times are not counted, so this "
-            "is too low."
+            f"{share(of_all['mean'])} of the {plain(of_all['capacity_gpus'])} GPUs of all "
+            f"machines were allocated on average, at most {share(of_all['max'])} "
+            f"(n = {of_all['bins']:,} bins of {duration(BIN_S)}). Instances without times are not "
+            "counted, so this is too low."
         )
     return tuple(findings)
 
@@ -241,7 +238,7 @@ SECTION = Section(
     55,
     build,
     needs=({"instance_usage": (), "tasks": ("status",), "instances": ("start_s", "end_s")},),
-    figures=("cluster-utilization", "small-multiples", "empirical-distribution"),
+    figures=("allocation-rate", "small-multiples", "empirical-distribution"),
     shares="times",
     part="Utilization",
     question="How much of the requested resources and of the capacity is used?",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from traceana.tables.declare import (
     ResultTable,
     ci,
+    clock,
     count,
     fraction,
     hours,
@@ -70,6 +71,26 @@ class GpuSharing(ResultTable):
     shared_hours = hours("Shared", "time with several instances")
     fraction_of_time = fraction("Fraction shared", "shared_hours over busy_hours")
     instances_max = count("Most at once", "largest number of instances on one GPU")
+
+
+class Allocation(ResultTable):
+    """Allocated GPUs against the capacity, by time bin."""
+
+    bin_start_s = clock("Bin start", "on the clock of the trace")
+    gpus_mean = number("Allocated GPUs", "averaged over the bin", unit="GPUs")
+    capacity_gpus = number("GPUs of the machines", "sum over the machines", display="plain")
+    allocation_rate = fraction("Allocation rate", "gpus_mean over capacity_gpus")
+
+
+class AllocationSummary(ResultTable):
+    """Allocation rate over time."""
+
+    capacity_gpus = number("GPUs of the machines", "sum over the machines", display="plain")
+    bins = count("Bins", "time bins")
+    bins_over = count("Bins above 100 %", "time bins with more allocated GPUs than capacity")
+    mean = fraction("Mean allocation rate", "over the bins")
+    p05, median, p95 = quantiles("quantile over the bins", 5, 50, 95, display="percent")
+    max = fraction("Maximum", "over the bins")
 
 
 class MachineUtilization(ResultTable):

@@ -11,6 +11,7 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
 from traceana.questions.utilization.tables import (
+    Allocation,
     GpuSharing,
     IdleGpuHours,
     Utilization,
@@ -234,6 +235,49 @@ def _limits(
     table = reduce_frame(units, keys, **moments).select(list(moments))
     ends = ratio_interval(table.to_numpy().T, confidence=confidence)
     return pl.DataFrame(interval_columns(ends)).with_columns(pl.col("ci_low").clip(0))
+
+
+@returns(Allocation)
+def allocation_rate(demand: IntoFrame, machines: IntoFrame, /, by: Names = ()) -> pl.DataFrame:
+    """Compute the fraction of the GPUs that are allocated, by time.
+
+    All machines are taken to be available all the time.
+
+    Parameters
+    ----------
+    demand
+        What :func:`gpu_demand` returns, with the same `by`.
+    machines
+        One row per machine: `by` and gpus.
+    by
+        Columns of both to group by, such as gpu_type. By default all rows are one group.
+
+    Returns
+    -------
+    DataFrame
+        The bins of the groups that have machines with GPUs, in their order, with the columns of
+        `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> jobs = pl.DataFrame({"start_s": [0], "end_s": [3600], "gpus": [4]})
+    >>> machines = pl.DataFrame({"gpus": [8]})
+    >>> traceana.allocation_rate(traceana.gpu_demand(jobs), machines)["allocation_rate"][0]
+    0.5
+    """
+    keys = as_names(by)
+    rows = open_frame(machines, keys=keys, measures=("gpus",))
+    capacity = reduce_frame(rows, keys, capacity_gpus=nw.col("gpus").sum())
+    capacity = capacity.filter(pl.col("capacity_gpus") > 0)
+    bins = open_frame(demand, keys=keys, measures=("bin_start_s", "gpus_mean"))
+    table = collect(bins).drop_nulls("gpus_mean")
+    table = table.with_columns(pl.col(key).cast(capacity.schema[key]) for key in keys)
+    how: dict[str, Any] = {"on": keys, "maintain_order": "left"} if keys else {"how": "cross"}
+    rate = pl.col("gpus_mean") / pl.col("capacity_gpus")
+    allocated = table.join(capacity, **how).with_columns(allocation_rate=rate)
+    return declared(allocated, Allocation, by=keys)
 
 
 @returns(GpuSharing)
