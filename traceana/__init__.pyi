@@ -125,6 +125,7 @@ from .simulate.operations.replay import replay_operations as replay_operations
 from .simulate.operations.timeline import operation_timeline as operation_timeline
 from .simulate.operations.timeline import write_timeline as write_timeline
 from .simulate.recurring.simulate import simulate_recurring_groups as simulate_recurring_groups
+from .simulate.recurring.read import sample_training_path as sample_training_path
 from .simulate.recurring.simulate import simulate_recurring as simulate_recurring
 from .simulate.recurring.simulate import summarize_recurring as summarize_recurring
 from .simulate.recurring.simulate import sweep_recurring as sweep_recurring

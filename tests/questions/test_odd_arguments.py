@@ -13,6 +13,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import traceana as analysis
+from tests.questions.energy.zeus_tables import RUNS as TRAINED
 from traceana import simulate
 from traceana.errors import DataError, TraceanaError
 
@@ -142,6 +143,7 @@ SAMPLES = pl.DataFrame(
     }
 )
 VALUES = np.arange(1.0, 30)
+RUNS: dict[str, Any] = {"dataset": "cifar100", "network": "n", "batch_size": 1}
 OPTIONS: dict[str, Callable[[Any], object]] = {
     "adjust": lambda x: analysis.compare_runtimes(JOBS, "node", adjust=x),
     "cluster": lambda x: analysis.correlate(JOBS, "gpus", "runtime_s", cluster=x),
@@ -160,6 +162,7 @@ OPTIONS: dict[str, Callable[[Any], object]] = {
     "overheads_s": lambda x: simulate.sweep_batching({"c": [1]}, overheads_s=x),
     "policies": lambda x: simulate.simulate_deadlines(JOBS, policies=x),
     "resamples": lambda x: analysis.compare_distributions(JOBS, "gpus", "node", resamples=x),
+    "target": lambda x: simulate.sample_training_path(TRAINED, **{**RUNS, "target": x}),
     "truncated_below": lambda x: analysis.fit_distributions(VALUES, truncated_below=x),
 }
 

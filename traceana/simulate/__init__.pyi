@@ -37,6 +37,7 @@ from .recurring.policies import PowerLimitOptimizer as PowerLimitOptimizer
 from .recurring.tables import RecurringGroupsResult as RecurringGroupsResult
 from .recurring.tables import RecurringResult as RecurringResult
 from .recurring.simulate import simulate_recurring_groups as simulate_recurring_groups
+from .recurring.read import sample_training_path as sample_training_path
 from .recurring.simulate import simulate_recurring as simulate_recurring
 from .recurring.simulate import summarize_recurring as summarize_recurring
 from .recurring.simulate import sweep_recurring as sweep_recurring

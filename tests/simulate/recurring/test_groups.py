@@ -5,11 +5,13 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from tests.simulate.recurring.tiny import POWER, RUNS, tiny_power, tiny_runs
-from traceana import simulate_recurring, simulate_recurring_groups
+from traceana import sample_training_path, simulate_recurring, simulate_recurring_groups
 from traceana.errors import DataError
 from traceana.schema import TRAINING_DEFAULTS
 
@@ -135,6 +137,23 @@ def test_times_of_groups_may_be_datetimes() -> None:
     table = jobs((0.0, 10.0, 1.0), (30.0, 40.0, 1.0))
     seconds = [pl.from_epoch(pl.col(name).cast(pl.Int64), "s") for name in ("start_s", "end_s")]
     assert simulate(table.with_columns(seconds)).history.equals(simulate(table).history)
+
+
+def test_a_training_path_is_one_of_the_runs() -> None:
+    runs = tiny_runs({2: [3, 5, None], 4: [6]})
+    asked = {"dataset": "cifar100", "network": runs["network"][0], "batch_size": 2}
+    target = runs["target_metric"][0]
+    rng = np.random.default_rng(1)
+    # a run drawn three times as often as the others has p < .001 in 99 % of 100 draws
+    drawn = [sample_training_path(runs, target=target, rng=rng, **asked) for _ in range(100)]
+    counts = [drawn.count(epochs) for epochs in (3, 5, None)]
+    assert sum(counts) == 100
+    assert stats.chisquare(counts).pvalue > 0.001
+    assert sample_training_path(runs, target=target, rng=4, **asked) == sample_training_path(
+        runs.to_pandas(), target=target, rng=4, **asked
+    )
+    with pytest.raises(DataError, match=r"no run of cifar100, .*, 8 has target"):
+        sample_training_path(runs, target=target, **{**asked, "batch_size": 8})
 
 
 def test_a_default_that_missed_the_target_is_no_saving() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
@@ -23,6 +24,7 @@ from traceana.schema.training_tables import (
     trained_profiles,
 )
 from traceana.simulate.frames import read_clean
+from traceana.stats.arguments import as_generator, is_number
 
 
 class Epoch(NamedTuple):
@@ -188,6 +190,71 @@ def read_job(
         batches=batches,
         points_missing=_points_missing(runs, profiles),
     )
+
+
+def sample_training_path(
+    training_runs: IntoFrame,
+    /,
+    *,
+    dataset: str,
+    network: str,
+    batch_size: int,
+    target: float,
+    rng: int | np.random.Generator = 1,
+) -> int | None:
+    """Draw one training run of a configuration at random.
+
+    Each run of the (data set, network, batch size) that has a row at the target is equally likely
+    (Zeus, NSDI'23, trace-driven simulation).
+
+    Parameters
+    ----------
+    training_runs
+        The table of that name, of any supported engine.
+    dataset, network, batch_size
+        Values of the data set, the network and the batch size.
+    target
+        Value of target_metric.
+    rng
+        Seed or generator; a generator continues its stream from draw to draw.
+
+    Returns
+    -------
+    int or None
+        None if the drawn run never reached the target.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> runs = traceana.open_sample().scan("zeus-2023", "training_runs")
+    >>> traceana.sample_training_path(
+    ...     runs, dataset="cifar100", network="shufflenetv2", batch_size=1024, target=0.6
+    ... )
+    64
+    """
+    generator = as_generator(rng)
+    table = read_table("training_runs", training_runs)
+    numbers = is_number(batch_size, whole=True) and is_number(target)
+    if not (isinstance(dataset, str) and isinstance(network, str) and numbers):
+        raise DataError(
+            "dataset and network must be text, batch_size a whole number and target a number; "
+            f"found {dataset!r}, {network!r}, {batch_size!r} and {target!r}"
+        )
+    runs = table.filter(
+        pl.col("target_metric").is_close(target),
+        dataset=dataset,
+        network=network,
+        batch_size=batch_size,
+    )
+    if runs.is_empty():
+        rows = table.select("dataset", "network", "batch_size").unique().sort(pl.all())
+        listed = "; ".join(", ".join(map(str, row)) for row in rows.head(5).iter_rows())
+        raise DataError(
+            f"no run of {dataset}, {network}, {batch_size} has target {target!r}; among the "
+            f"configurations are {listed or 'none'}"
+        )
+    epochs: int | None = runs["target_epoch"][int(generator.integers(runs.height))]
+    return epochs
 
 
 def _batches(runs: pl.DataFrame, profiles: pl.DataFrame) -> dict[int, BatchTrace]:
