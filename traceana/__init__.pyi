@@ -94,6 +94,7 @@ from .questions.utilization.used import gpu_sharing as gpu_sharing
 from .questions.utilization.gpu_samples import assign_gpu_samples as assign_gpu_samples
 from .questions.utilization.gpu_samples import sampled_gpu_usage as sampled_gpu_usage
 from .questions.utilization.used import idle_gpu_hours as idle_gpu_hours
+from .questions.utilization.used import summarize_allocation as summarize_allocation
 from .questions.utilization.used import utilization as utilization
 from .questions.workload.demand import arrival_rhythm as arrival_rhythm
 from .questions.workload.summary import concentration as concentration

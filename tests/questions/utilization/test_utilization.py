@@ -14,11 +14,11 @@ from traceana import (
     gpu_demand,
     gpu_sharing,
     idle_gpu_hours,
+    summarize_allocation,
     utilization,
 )
 from traceana.errors import DataError
 from traceana.figures import plot_allocation_rate
-from traceana.questions.utilization.analyze import summarize_allocation
 
 
 def rows(n: int = 300) -> pl.DataFrame:
@@ -203,7 +203,7 @@ def test_the_allocation_rate_is_demand_over_the_gpus_of_the_type() -> None:
     found = allocation_rate(gpu_demand(jobs, by="gpu_type"), machines, by="gpu_type")
     assert found["gpu_type"].to_list() == ["T4", "T4", "V100", "V100"]
     assert found["allocation_rate"].to_list() == pytest.approx([0.5, 0.2, 0.5, 0.5], rel=1e-3)
-    summary = summarize_allocation(found)
+    summary = summarize_allocation(found, by="gpu_type")
     assert summary["capacity_gpus"].to_list() == [10.0, 16.0]
     assert summary["mean"].to_list() == pytest.approx([0.35, 0.5], rel=1e-3)
     ax = plot_allocation_rate(found, heading="Allocation rate")
@@ -218,7 +218,7 @@ def test_one_gpu_is_a_capacity_and_none_is_none() -> None:
     demand = gpu_demand(jobs, by="gpu_type")
     machines = pl.DataFrame({"gpu_type": ["a", "b", "c"], "gpus": [1.0, 0.5, 0.0]})
     found = allocation_rate(demand, machines, by="gpu_type")
-    summary = summarize_allocation(found)
+    summary = summarize_allocation(found, by="gpu_type")
     assert summary["gpu_type"].to_list() == ["a", "b"]
     assert summary["max"].to_list() == pytest.approx([0.5, 3])
     assert (summary["bins_over"] > 0).to_list() == [False, True]

@@ -16,7 +16,6 @@ from traceana.cohorts.task_times import KEYS, hash_keys
 from traceana.cohorts.tasks import JobSample, instance_times, sample_jobs, sampled_rows, task_owners
 from traceana.questions.runtimes.distributions import empirical_distribution
 from traceana.questions.utilization.tables import (
-    AllocationSummary,
     MachineUtilization,
     RequestedUsed,
 )
@@ -25,6 +24,7 @@ from traceana.questions.utilization.used import (
     allocation_rate,
     gpu_sharing,
     idle_gpu_hours,
+    summarize_allocation,
     utilization,
 )
 from traceana.questions.workload.demand import gpu_demand
@@ -245,22 +245,7 @@ def _allocation(trace: Trace) -> tuple[pl.DataFrame | None, pl.DataFrame | None]
             rates.append(allocation_rate(demand, capacity, by="gpu_type"))
     if not rates or not (every := pl.concat(rates)).height:
         return None, None
-    return every, summarize_allocation(every)
-
-
-def summarize_allocation(rates: pl.DataFrame, /) -> pl.DataFrame:
-    """Summarize the allocation rate over time by GPU type."""
-    rate = pl.col("allocation_rate")
-    quantiles = {"p05": 0.05, "median": 0.5, "p95": 0.95}
-    table = rates.group_by("gpu_type", maintain_order=True).agg(
-        pl.col("capacity_gpus").max(),
-        bins=rate.count().cast(pl.Int64),
-        bins_over=(rate > 1).sum().cast(pl.Int64),
-        mean=rate.mean(),
-        **{name: rate.quantile(q, "linear") for name, q in quantiles.items()},
-        max=rate.max(),
-    )
-    return declared(table, AllocationSummary, by=("gpu_type",))
+    return every, summarize_allocation(every, by="gpu_type")
 
 
 def _machines(trace: Trace) -> pl.DataFrame | None:

@@ -12,6 +12,7 @@ from traceana.cohorts.cohort import notes_unit
 from traceana.errors import DataError
 from traceana.questions.utilization.tables import (
     Allocation,
+    AllocationSummary,
     GpuSharing,
     IdleGpuHours,
     Utilization,
@@ -358,3 +359,42 @@ def gpu_sharing(
         fraction_of_time=pl.when(busy > 0).then(pl.col("shared_hours") / busy),
     )
     return declared(sharing, GpuSharing, by=keys)
+
+
+@returns(AllocationSummary)
+def summarize_allocation(allocation: pl.DataFrame, /, by: Names = ()) -> pl.DataFrame:
+    """Summarize allocation rates over time by group.
+
+    Parameters
+    ----------
+    allocation, by
+        What :func:`allocation_rate` returns, and its columns to group by.
+
+    Returns
+    -------
+    DataFrame
+        One row per group, sorted by `by`, with the columns of `by` and
+        {columns}
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> rates = pl.DataFrame({"capacity_gpus": [8.0] * 3, "allocation_rate": [0.2, 0.4, 0.9]})
+    >>> traceana.summarize_allocation(rates)["mean"].item()
+    0.5
+    """
+    keys = as_names(by)
+    rows = open_frame(allocation, keys=keys, measures=("capacity_gpus", "allocation_rate"))
+    rate = nw.col("allocation_rate")
+    quantiles = {"p05": 0.05, "median": 0.5, "p95": 0.95}
+    table = reduce_frame(
+        rows,
+        keys,
+        capacity_gpus=nw.col("capacity_gpus").max(),
+        bins=rate.count(),
+        bins_over=nw.when(rate > 1).then(rate).count(),
+        mean=rate.mean(),
+        **{name: rate.quantile(q, interpolation="linear") for name, q in quantiles.items()},
+        max=rate.max(),
+    )
+    return declared(table, AllocationSummary, by=keys)
