@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import duckdb
 import polars as pl
@@ -44,6 +45,7 @@ from traceana.report import build_report
 from traceana.report.arrange import content_of
 from traceana.report.build import find_data_source, open_context
 from traceana.store import Store, Trace, open_store
+from traceana.store import spark as spark_engine
 from traceana.store.spark import open_spark
 
 MASTER = "local[2]"
@@ -348,3 +350,23 @@ def test_an_older_java_is_told(tmp_path: Path) -> None:
         "traceana.errors.TraceanaError: Spark cannot be started on local: it needs Java 17 or "
         "newer, and finds an older one"
     )
+
+
+@pytest.mark.usefixtures("no_session")
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:1", "spark://nowhere"])
+def test_a_master_that_does_not_answer_is_told(master: str) -> None:
+    with pytest.raises(TraceanaError, match=f"no Spark master answers at {master}: "):
+        open_spark(master)
+
+
+def test_a_master_without_workers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_engine, "_WORKER_S", 0)
+    session = MagicMock()
+    # the driver alone
+    session.sparkContext._jsc.sc().getExecutorMemoryStatus().size.return_value = 1
+    with pytest.raises(
+        TraceanaError,
+        match=r"no worker of spark://here:1 is free: start one, or wait for another's",
+    ):
+        spark_engine._await_worker(session, "spark://here:1")
+    session.stop.assert_called_once_with()

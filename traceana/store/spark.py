@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from traceana.errors import TraceanaError
 
@@ -23,6 +25,8 @@ _OPTIONS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+_ANSWER_S: Final = 5
+_WORKER_S: Final = 30
 
 
 def open_spark(master: str, /) -> SparkSession:
@@ -36,6 +40,7 @@ def open_spark(master: str, /) -> SparkSession:
     session = SparkSession.getActiveSession()
     if session is None:
         _find_java()
+        _find_master(master)
         builder = SparkSession.builder.master(master).appName("traceana")
         for name, value in _OPTIONS.items():
             builder = builder.config(name, value)
@@ -46,6 +51,7 @@ def open_spark(master: str, /) -> SparkSession:
                 raise TraceanaError(
                     f"Spark cannot be started on {master}: {_reason(error, log)}"
                 ) from error
+            _await_worker(session, master)
         session.sparkContext.setLogLevel("ERROR")
     running = session.sparkContext.master
     if running != master:
@@ -57,7 +63,19 @@ def open_spark(master: str, /) -> SparkSession:
 
 
 def scan_by_spark(store: Store, trace: str, table: str, /, *, master: str) -> DataFrame:
-    """Return a table as a Spark frame; Spark workers need the store under the same path."""
+    """Return a table as a Spark frame.
+
+    Spark workers need the store under the same path.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.store import scan_by_spark
+    >>> scan_by_spark(traceana.open_sample(), "zeus-2023", "jobs", master="local[2]")
+    Traceback (most recent call last):
+    ...
+    traceana.errors.StoreError: ...: no table 'jobs' of 'zeus-2023' ...
+    """
     store.scan(trace, table)  # raises where there is no such table
     path = (store.path / trace / f"{table}.parquet").resolve()
     escaped = re.sub(r"[][{}*?]", r"\\\g<0>", str(path))  # of a pattern otherwise
@@ -69,6 +87,33 @@ def _find_java() -> None:
     if shutil.which("java", path=str(Path(home) / "bin") if home else None) is None:
         where = f"under JAVA_HOME ({home})" if home else "on the PATH, and JAVA_HOME is not set"
         raise TraceanaError(f"engine spark needs Java 17 or newer; there is none {where}")
+
+
+def _find_master(master: str) -> None:
+    """Refuse a standalone master that does not answer; Spark itself tries for a minute."""
+    if not master.startswith("spark://"):
+        return
+    failed = ""
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=_ANSWER_S).close()
+        except (OSError, ValueError) as error:
+            failed = str(error)
+        else:
+            return
+    raise TraceanaError(f"no Spark master answers at {master}: {failed}")
+
+
+def _await_worker(session: SparkSession, master: str) -> None:
+    """Refuse a standalone master whose workers take nothing: Spark itself would wait for ever."""
+    context: Any = session.sparkContext
+    waited = time.monotonic() + _WORKER_S
+    while master.startswith("spark://") and context._jsc.sc().getExecutorMemoryStatus().size() < 2:
+        if time.monotonic() > waited:
+            session.stop()
+            raise TraceanaError(f"no worker of {master} is free: start one, or wait for another's")
+        time.sleep(0.1)
 
 
 @contextmanager
