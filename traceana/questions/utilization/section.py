@@ -212,7 +212,8 @@ def _findings(tables: UtilizationTables) -> tuple[str, ...]:
             finding = Finding(text, cost_gpu_h=cost, certainty="estimated", heading=heading)
             findings.insert(0, finding)
     if tables.allocation_summary is not None:
-        of_all = tables.allocation_summary.row(0, named=True)
+        is_all = pl.col("gpu_type") == "all"
+        of_all = tables.allocation_summary.row(by_predicate=is_all, named=True)
         findings.append(
             f"{share(of_all['mean'])} of the {plain(of_all['capacity_gpus'])} GPUs of all "
             f"machines were allocated on average, at most {share(of_all['max'])} "
