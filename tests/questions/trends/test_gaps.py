@@ -78,3 +78,38 @@ def test_jobs_of_many_users_that_fail_together_are_an_alert(tmp_path: Path, plan
     assert of_event.height <= int(n) <= of_event.height + 2  # others fail by chance
     assert int(users) == of_event["user"].n_unique()
     assert finding.alert.startswith("mine: ")  # type: ignore[attr-defined]
+
+
+def test_jobs_that_fail_together_at_one_time_of_the_day_are_one_finding(tmp_path: Path) -> None:
+    """Each of 24 users runs a job from about 1 to 21 h on 60 days; one in twenty fails.
+
+    On four days all fail from 2:10 on, within 4 min, and on another one from 15:10 on.
+    """
+    draw, days, users = np.random.default_rng(1), 60, 24
+    start, end = (draw.normal(hour, 0.3, (days, users)) * 3600 for hour in (1, 21))
+    failed = draw.random((days, users)) < 0.05
+    for day, hour in ((20, 2), (27, 2), (33, 2), (41, 2), (36, 15)):
+        end[day], failed[day] = hour * 3600 + 600 + draw.uniform(1, 240, users), True
+    jobs = pl.DataFrame(
+        {
+            "start_s": (start + BEGIN_S + DAY_S * np.arange(days)[:, None]).ravel(),
+            "end_s": (end + BEGIN_S + DAY_S * np.arange(days)[:, None]).ravel(),
+            "user": np.tile([f"u{user}" for user in range(users)], days),
+            "gpus": 2.0,
+            "status": np.where(failed.ravel(), "failed", "completed"),
+        }
+    ).with_columns(
+        submit_s="start_s",
+        runtime_s=pl.col("end_s") - pl.col("start_s"),
+        job_id=pl.format("j{}", pl.int_range(pl.len())),
+    )
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    texts = [str(one) for one in section.build([open_store(tmp_path).trace("mine")]).findings]
+    [together] = [text for text in texts if "failed together" in text]
+    at_night = (jobs["end_s"] % DAY_S < 3 * 3600) & (jobs["status"] == "failed")
+    hours = jobs.filter(at_night)["runtime_s"].sum() * 2 / 3600
+    pattern = r"on 4 days, each time at 02:10.* \((\d+) jobs; .* used ([\d.]+) GPU"
+    [(n, used)] = re.findall(pattern, together)
+    assert int(n) == 96
+    assert float(used) == pytest.approx(hours, rel=0.01)
+    assert sum("failed within" in text for text in texts) == 1

@@ -63,6 +63,9 @@ _PANELS: Final = (
     "failure_rate",
 )
 _CAPACITY: Final = ("period", "gpu_type", "gpus", "gpu_hours", "allocated", "down", "idle")
+_DAILY: Final = 3
+_SAME_MIN: Final = 15
+"""Failures together, and minutes around their median time of the day, that recur."""
 _NAMED: Final = 3
 _MOST_OPEN: Final = 12
 """Periods of a table that is open."""
@@ -137,8 +140,7 @@ def _events(result: TrendsFound, strata: str) -> Iterator[Finding]:
     named = _unit_and_zone(result)
     for table in (result.outages, result.of_types):
         yield from (_outage(row | named) for row in table.rows(named=True))
-    bursts = result.bursts.sort("n_users", "n", descending=True).head(_NAMED)  # the table has all
-    yield from (_burst(row | named) for row in bursts.rows(named=True))
+    yield from _bursts(result, named)
     yield from (_idle(row | named) for row in result.idle_nodes.rows(named=True))
     for row in result.changes.rows(named=True):
         yield _change(row | named, strata)
@@ -344,6 +346,42 @@ def _outage(row: dict[str, Any]) -> Finding:
         cost_gpu_h=lost,
         cost_jobs=row["jobs_lost"],
         alert=f"outage: {text}",
+        heading=text,
+    )
+
+
+def _bursts(result: TrendsFound, named: dict[str, Any]) -> Iterator[Finding]:
+    """Yield the failures together, those of one time of the day as one."""
+    bursts = result.bursts
+    clock = pl.col("begin").str.extract(r" (\d\d:\d\d)$")
+    minute = clock.str.slice(0, 2).cast(pl.Int64) * 60 + clock.str.slice(3).cast(pl.Int64)
+    bursts = bursts.with_columns(clock=clock, minute=minute)
+    usual = bursts["minute"].drop_nulls().median()
+    if usual is not None:
+        daily = bursts.filter((minute - usual).abs() <= _SAME_MIN)
+        if daily.height >= _DAILY and 2 * daily.height > bursts.height:
+            yield _recurring(daily, named["zone"])
+            bursts = bursts.join(daily, on="start_s", how="anti")
+    bursts = bursts.sort("n_users", "n", descending=True).head(_NAMED)  # the table has all
+    yield from (_burst(row | named) for row in bursts.rows(named=True))
+
+
+def _recurring(daily: pl.DataFrame, zone: str) -> Finding:
+    """State failures together that recur at one time of the day."""
+    lost, n = float(daily["gpu_hours"].fill_null(0).sum()), int(daily["n"].sum())
+    first, last = daily["clock"].sort()[0], daily["clock"].sort()[-1]
+    text = f"jobs of many users failed together on {daily.height:,} days, each time at {first}"
+    text += f" to {last}{zone}" if last != first else zone
+    cost = f"; they had used {three_digits(lost)} GPU-hours" if lost else ""
+    days = [begin.partition(" ")[0] for begin in daily["begin"].head(_NAMED)]
+    days += [f"{daily.height - _NAMED} more"] if daily.height > _NAMED else []
+    return Finding(
+        f"{text} ({plural(n, 'job')}{cost}). The days are {listed(days)}.",
+        effect=float(daily.height),
+        n=n,
+        cost_gpu_h=lost,
+        cost_jobs=n,
+        alert=f"{text}: {plural(n, 'job')}",
         heading=text,
     )
 
