@@ -49,6 +49,7 @@ from .questions.stragglers.figures_overview import plot_straggler_overview as pl
 from .questions.stragglers.figures_variation import plot_batch_time_ecdf as plot_batch_time_ecdf
 from .questions.stragglers.figures_variation import plot_cov as plot_cov
 from .questions.stragglers.figures_variation import plot_cov_ecdf as plot_cov_ecdf
+from .questions.stragglers.figures_overview import draw_worker_times as draw_worker_times
 from .questions.stragglers.figures_overview import plot_worker_times as plot_worker_times
 from .questions.trends.figures import plot_cluster_utilization as plot_cluster_utilization
 from .questions.trends.figures import plot_trends as plot_trends

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from traceana.drawing.svg import WATERMARK, _shorten, mark_synthetic, render_file, render_svg
 from traceana.errors import DataError
-from traceana.figures import draw_figure, figures, plot_worker_times
+from traceana.figures import draw_figure, draw_worker_times, figures
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,9 +100,8 @@ def test_the_same_figure_gives_the_same_bytes() -> None:
 def test_the_watermark_stands_once_in_a_figure_where_the_data_are_synthetic_only() -> None:
     assert WATERMARK not in svg()
     assert svg(mark=True).count(WATERMARK) == 1
-    figure = Figure()
-    for panel in figure.subplots(1, 2):
-        plot_worker_times(noisy_samples(), ax=panel)
+    two = pl.concat([noisy_samples(), noisy_samples().with_columns(job_id=pl.lit("job_2"))])
+    figure = draw_worker_times(two)
     mark_synthetic(figure)
     assert render_svg(figure, prefix="a").count(WATERMARK) == 1
 

@@ -1,4 +1,4 @@
-"""What plot_worker_times draws."""
+"""What plot_worker_times and draw_worker_times draw."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from traceana.errors import DataError
-from traceana.figures import plot_worker_times
+from traceana.figures import draw_worker_times, plot_worker_times
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,6 +116,14 @@ def test_several_jobs_are_refused() -> None:
     frame = pl.concat([samples("job_1"), samples("job_2")])
     with pytest.raises(DataError, match="draws one job; the samples have 2"):
         plot_worker_times(frame)
+
+
+def test_several_jobs_have_a_panel_each_in_natural_order() -> None:
+    frame = pl.concat([samples(job) for job in ("job_10", "job_2", "job_1")])
+    figure = draw_worker_times(frame)
+    titles = [ax.get_title(loc="left") for ax in figure.axes]
+    assert [title.split()[-1] for title in titles] == ["job_1", "job_2", "job_10"]
+    assert all(len(ax.lines) == 3 for ax in figure.axes)
 
 
 def test_other_columns_units_and_types_of_keys_are_drawn() -> None:

@@ -152,15 +152,13 @@ def test_a_job_without_stragglers_and_one_of_a_single_worker(tmp_path: Path) -> 
     assert "0 of 2 jobs had straggler episodes, and none had persistent stragglers" in findings
 
 
-def test_a_log_of_one_job_names_its_worker(tmp_path: Path) -> None:
+def test_a_log_of_one_job_names_it(tmp_path: Path) -> None:
     rows = [("a", f"w{w}", 60.0 * t, 10.0 + (w == 3) * 5) for w in range(6) for t in range(60)]
     schema = ["job_id", "worker_id", "time_s", "batch_time"]
     samples = pl.DataFrame(rows, schema=schema, orient="row")
     out = tmp_path / "out"
     page = build_report({"worker_samples": samples}, out=out, only="stragglers", formats="md")
-    text = page.read_text("utf-8")
-    assert "0 of 1 job had straggler episodes, and 1 had persistent stragglers." in text
-    assert "1 worker. The costliest: worker w3 of a, 1.50 times (95 % CI" in text
+    assert "A had no straggler episode and 1 persistent straggler." in page.read_text("utf-8")
 
 
 def test_of_times_behind_a_barrier_the_page_concludes_nothing(tmp_path: Path) -> None:
@@ -216,4 +214,4 @@ def test_a_worker_slower_by_a_thousandth_is_not_named(tmp_path: Path) -> None:
         {"worker_samples": samples}, out=tmp_path / "out", only="stragglers", formats="md"
     ).read_text("utf-8")
     assert "Main results" not in page
-    assert "The costliest: worker" not in page
+    assert "1 worker is slower" not in page

@@ -262,6 +262,7 @@ def _of_block(block: Block, *, rules: Rules, slow_level: float, with_ratios: boo
     of_job |= {
         ".job": block.job,
         "slowdown_noise": noise,
+        "slowdown_excess": of_job["slowdown"] - noise,
         "as_one": as_one,
         "unclear": unclear,
         "max_at_once": most,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
@@ -27,18 +29,21 @@ from traceana.drawing.labels import (
 )
 from traceana.drawing.registry import figure
 from traceana.drawing.style import (
+    WIDTH_IN,
     check_groups,
     figure_of,
     palette,
     shade,
     start_axes,
+    use_style,
 )
 from traceana.errors import DataError
 from traceana.questions.stragglers.figures_variation import plot_cov
 from traceana.questions.stragglers.tables import StragglerResult
 
 Floats = NDArray[np.float64]
-_MAX_IN_LEGEND: Final = 2
+_MAX_IN_LEGEND: Final = 5
+_SPELLED: Final = 2
 
 
 @figure(
@@ -122,13 +127,43 @@ def plot_worker_times(
 
 def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) -> None:
     """State what the colors mean: each straggler has its own, the other workers share gray."""
-    colored = [(line, f"straggler {name_tick(name)}") for name, line in lines if name in slow]
+    colored = [(line, name_tick(name)) for name, line in lines if name in slow]
+    colored = [
+        (line, name if place and len(colored) > _SPELLED else f"straggler {name}")
+        for place, (line, name) in enumerate(colored)
+    ]
     if len(colored) > _MAX_IN_LEGEND:
         colored = [(colored[0][0], "stragglers, a color each")]
-    gray = [(line, "other workers") for name, line in lines if name not in slow][:1]
+    rest = "other workers" if len(colored) <= _SPELLED else "others"
+    gray = [(line, rest) for name, line in lines if name not in slow][:1]
     marks, texts = zip(*colored, *gray, strict=True)
     look = {"ncols": len(texts), "borderaxespad": 0.1, "handlelength": 1.2, "columnspacing": 0.9}
     legend_above(ax, handles=marks, labels=texts, **look)
+
+
+def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:
+    """Draw the mini-batch times of several jobs, one panel per job.
+
+    `options` are those of :func:`plot_worker_times`.
+
+    Examples
+    --------
+    >>> import polars as pl, traceana
+    >>> samples = pl.DataFrame({"job_id": "a", "time_s": [0, 0, 30, 30],
+    ...                         "worker_id": ["0", "1"] * 2, "batch_time": [1.0, 1.2, 1.0, 3.0]})
+    >>> figure = traceana.figures.draw_worker_times(samples)
+    >>> len(figure.axes)
+    1
+    """
+    jobs = natural_order(samples["job_id"].unique())
+    columns = min(2, len(jobs))
+    rows = math.ceil(len(jobs) / columns)
+    with use_style():
+        figure = Figure(figsize=(WIDTH_IN * columns, 2.6 * rows))
+        for place, job in enumerate(jobs, start=1):
+            of_job = samples.filter(pl.col("job_id").cast(pl.String) == job)
+            plot_worker_times(of_job, ax=figure.add_subplot(rows, columns, place), **options)
+        return figure
 
 
 def _find_gaps(times: Floats) -> tuple[NDArray[np.int64], Floats, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, Final
@@ -23,10 +24,12 @@ from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.cov import iteration_cov
-from traceana.questions.stragglers.detect import UNCLEAR
+from traceana.questions.stragglers.detect import UNCLEAR, detect_stragglers
+from traceana.questions.stragglers.phases import common_stalls, slow_phases
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.store import Trace
 from traceana.tables.formatting import (
+    duration,
     listed,
     plural,
     share,
@@ -36,6 +39,8 @@ from traceana.tables.formatting import (
 
 _MAX_DRAWN: Final = 2
 _LEAST_CAUSE: Final = 0.01
+_LEAST_STALLED: Final = 0.01
+"""Fraction of a job's time below which its stalls are no main result."""
 _NAMED: Final = 3
 _COSTLY: Final = 0.01
 """Workers in a finding; fraction of a job's time from which a worker is an alert."""
@@ -44,27 +49,17 @@ _LEAST: Final = 1.01
 _LONG_BEFORE: Final = 0.2
 """Fraction of a job, at its end, without a worker from which this may be a main result."""
 _MAX_FILES: Final = 12
-_NOT_SHOWN: Final = {"n_workers", "n_missing", "is_slow", "is_slower", "last_s"}
-_DEFINITIONS: Final = (
-    "The level of a worker is its median without its episodes over the median of the other "
-    "workers' medians. A worker is slower beyond noise if its level exceeds 1 all along the job "
-    "with p below 0.05 (from blocks of consecutive times, adjusted over the workers of the job); "
-    "above 1.1 it is a persistent straggler. A transient straggler has an episode: at least 3 "
-    "reports in which it takes at least 1.15 times as long as usual (severity), also after "
-    "accounting for a slowdown of its peers (excess). Equal consecutive values are one report. An "
-    "episode is e^14 times as likely under slowness as under the noise of the worker, with at most "
-    "2 normal reports in a row within it, and larger than those of 95 % of simulated jobs with the "
-    "same noise. Slowdown is the sum over time steps of the slowest worker's time divided by the "
-    "sum of the mean (or median) over workers. Where samples are spans of time and not iterations, "
-    "a slow sample has few of them: slowdown (iterations) weights by iterations, and sentences "
-    "state it. Slowdown (noise) is expected from random variation alone: as many workers of one "
-    "level with the same distribution around it. Workers that move as one (own variation below "
-    "70 % of the common) cannot be analyzed; with a jitter of 5 % or more a barrier is not always "
-    "recognized. The job is also evaluated without its episodes (their samples at the peers' "
-    "median), and then with every slower worker at its peers' level. The fractions of (slowdown - "
-    "1) that disappear are attributed to episodes and to levels, in this order; the rest is random "
-    "variation."
-)
+_SLOWDOWN: Final = ("slowdown", "slowdown_iterations", "slowdown_noise")
+_COST: Final = ("slowdown", "slowdown_median", *_SLOWDOWN[1:], "slowdown_excess")
+_COUNTS: Final = ("n_episodes", "max_at_once", "n_slow_workers")
+_WITHOUT: Final = ("slowdown_without_episodes", "slowdown_without_either")
+_FRACTIONS: Final = ("episodes_fraction", "levels_fraction")
+_JOBS: Final = ("job_id", *_COST, *_COUNTS, *_WITHOUT, *_FRACTIONS, "note")
+_PERIOD: Final = ("onset_s", "end_s", "duration_s", "n_samples", "n_reports")
+_SIZE: Final = ("severity", "excess", "ratio_to_peers", "n_at_once")
+_EPISODES: Final = ("job_id", "worker_id", *_PERIOD, *_SIZE)
+_RATIO: Final = ("n_samples", "median", "ratio_to_peers", "ci_low", "ci_high", "pvalue_adjusted")
+_LEVELS: Final = ("job_id", "worker_id", *_RATIO, "saved", "n_episodes", "lost_fraction", "note")
 _WAITS: Final = "times may include synchronization; measure compute time"
 _LIMITATIONS: Final = (
     "Slowdown is what a job would lose if all waited for the slowest at every time step; traces do "
@@ -85,7 +80,7 @@ def build(traces: Sequence[Trace]) -> Content:
     of_each = []
     for trace, rows in weighted.items():
         levels = results[trace].levels
-        of_trace = _findings(trace, rows, results[trace])
+        of_trace = _findings(trace, rows, results[trace]) + _slow_phases(trace) + _stalls(trace)
         of_trace += _slow_groups(trace, levels) + _ended(levels)
         of_each.append([finding.of(trace.label) for finding in of_trace])
     # the first of each trace before the second ones
@@ -95,7 +90,7 @@ def build(traces: Sequence[Trace]) -> Content:
         for trace in traces
         for block in captioned(_details(trace, results[trace]), trace.label)
     )
-    return Content(tuple(findings), (Text(_DEFINITIONS), *blocks), lead, _LIMITATIONS)
+    return Content(tuple(findings), (Text(_definitions()), *blocks), lead, _LIMITATIONS)
 
 
 def _draw_costliest(results: dict[Trace, StragglerResult]) -> list[Drawing]:
@@ -160,12 +155,43 @@ def _number(number: int | None, noun: str) -> str:
 
 def _details(trace: Trace, result: StragglerResult) -> list[Block]:
     jobs = result.jobs.sort(*workers.JOB_ORDER)
-    columns = [name for name in jobs.columns if name not in _NOT_SHOWN]
     return [
-        result_table(jobs, StragglerJobs, columns=columns, caption="Cost of stragglers, by job"),
+        result_table(jobs, StragglerJobs, columns=_JOBS, caption="Cost of stragglers, by job"),
         *_episodes(result, workers.clock(trace)),
         *_levels(result, workers.batch_time_unit(trace)),
     ]
+
+
+def _definitions() -> str:
+    """Return the definitions with the default thresholds, and how cost is measured."""
+    parameters = inspect.signature(detect_stragglers).parameters.items()
+    rule = {name: parameter.default for name, parameter in parameters}
+    return (
+        "The level of a worker is its median without its episodes over the median of the other "
+        "workers' medians. A worker is slower beyond noise if its level exceeds 1 all along the "
+        "job with p below 0.05 (from blocks of consecutive times, adjusted over the workers of the "
+        f"job); above {rule['slow_level']:g} it is a persistent straggler. A transient "
+        f"straggler has an episode: at least {plural(rule['min_reports'], 'report')} in which it "
+        f"takes at least {rule['min_severity']:g} times as long as usual (severity), also after "
+        "accounting for a slowdown of its peers (excess). Equal consecutive values are one report. "
+        f"An episode is e^{rule['evidence']:g} times as likely under slowness as under the noise "
+        f"of the worker, with at most {plural(rule['max_gap_reports'], 'normal report')} in a row "
+        "within it, and larger than those of 95 % of simulated jobs with the same noise. "
+        "Slowdown is the sum over time steps, also those of one worker, of the slowest "
+        "worker's time divided by the sum of the mean (or median) over workers: what a job would "
+        "lose if all workers waited for the slowest one at every time step. Where samples are "
+        "spans of time and not iterations, a slow sample has few of them: slowdown (iterations) "
+        "weights by iterations, and sentences state it. Traces do not state whether jobs wait. "
+        "Slowdown (noise) is "
+        "expected from random variation alone: as many workers of "
+        "one level with the same distribution around it; excess is the difference. Workers that "
+        "move as one (own variation below 70 % of the common) cannot be analyzed: their times may "
+        "include synchronization, and compute time is needed. With a jitter of 5 % or more a "
+        "barrier is not always recognized. The job is also evaluated without its episodes (their "
+        "samples at the peers' median), and then with every slower worker at its peers' level. The "
+        "fractions of (slowdown - 1) that disappear are attributed to episodes and to levels, in "
+        "this order; the rest is random variation."
+    )
 
 
 def _episodes(result: StragglerResult, time: str) -> list[Block]:
@@ -177,7 +203,7 @@ def _episodes(result: StragglerResult, time: str) -> list[Block]:
     in_steps = {"onset_s": "Onset", "end_s": "End", "duration_s": "Duration"}
     headings = {} if time == "time_s" else {k: f"{v} ({time})" for k, v in in_steps.items()}
     caption = "Straggler episodes"
-    return [result_table(rows, Episodes, headings=headings, caption=caption)]
+    return [result_table(rows, Episodes, columns=_EPISODES, headings=headings, caption=caption)]
 
 
 def _levels(result: StragglerResult, unit: str) -> list[Block]:
@@ -187,8 +213,7 @@ def _levels(result: StragglerResult, unit: str) -> list[Block]:
         "Levels of the workers. Waited for: fraction of the waiting time in which the worker is "
         f"the slowest. Medians: {unit}"
     )
-    columns = [name for name in rows.columns if name not in _NOT_SHOWN]
-    table = result_table(rows, Levels, caption=caption, columns=columns, folded=True)
+    table = result_table(rows, Levels, caption=caption, columns=_LEVELS, folded=True)
     is_slow = pl.col("is_slow") | pl.col("is_slower")
     none_slow = rows.filter(is_slow).is_empty() and result.jobs["n_episodes"].count()
     none = [Text("No worker is slower than its peers beyond noise.")] if none_slow else []
@@ -220,7 +245,16 @@ def _findings(trace: Trace, jobs: pl.DataFrame, result: StragglerResult) -> list
             f"{hit} of {plural(analyzed.height, 'job')} had straggler episodes{none_in}, and "
             f"{slow or 'none'} had persistent stragglers"
         )
-        text = " ".join(filter(None, (f"{counts}.{selection}", text, slowest)))
+        if analyzed.height == 1:
+            shown = analyzed.select("job_id", "n_episodes", "n_slow_workers")
+            job, episodes, slow = shown.row(0)
+            counted = ((episodes, "straggler episode"), (slow, "persistent straggler"))
+            counts = f"{job} had " + " and ".join(
+                plural(number, what) if number else f"no {what}" for number, what in counted
+            )
+            counts += _where(result.episodes, hosts, workers.clock(trace))
+        text = f"{counts}.{selection} {text}".rstrip()
+        text = f"{text} {slowest}".rstrip()
     findings = [Finding(text, alert=alert, cost_jobs=saved)]
     by_cost = jobs.drop_nulls("slowdown").sort("slowdown", descending=True).rows(named=True)
     if not by_cost or analyzed.is_empty():
@@ -263,25 +297,113 @@ def _hosts(trace: Trace) -> dict[tuple[str, str], str]:
     return {(job, worker): host for job, worker, host in names}
 
 
+def _where(episodes: pl.DataFrame, hosts: dict[tuple[str, str], str], time: str) -> str:
+    """Name the host that has most of the episodes of a job, if it is one of several workers."""
+    named = [hosts.get(key) for key in episodes.select("job_id", "worker_id").rows()]
+    rows = episodes.with_columns(host=pl.Series(named, dtype=pl.String)).drop_nulls("host")
+    of_hosts = rows.group_by("host", maintain_order=True).agg(
+        n=pl.len(),
+        workers=pl.col("worker_id").n_unique(),
+        first=pl.col("onset_s").min(),
+        last=pl.col("end_s").max(),
+    )
+    most = of_hosts.filter(pl.col("workers") > 1, 2 * pl.col("n") > episodes.height)
+    return "".join(
+        f"; {'all' if n == episodes.height else n} of the episodes are on host {host}, "
+        f"{_span(first, last, time)}"
+        for host, n, _, first, last in most.iter_rows()
+    )
+
+
+def _span(first: float, last: float, time: str) -> str:
+    if time == "time_s":
+        return f"from {duration(first)} to {duration(last)}"
+    return f"from {time} {first:,.0f} to {last:,.0f}"
+
+
+def _slow_phases(trace: Trace) -> list[Finding]:
+    """State when all workers of a job were slow."""
+    findings = []
+    for phase in trace.once(slow_phases)[:_NAMED]:
+        every, some = phase["n_workers"], phase["n_slow"]
+        who = f"all {every}" if some == every else f"{some} of {every}"
+        heading = (
+            f"{who} workers of {phase['job_id']} were {three_digits(phase['ratio'])} times as slow "
+            f"{_span(phase['first'], phase['last'], workers.clock(trace))} as otherwise"
+        )
+        text = f"{heading} (median), which took {share(phase['cost'])} of the job's time"
+        findings.append(
+            Finding(
+                f"{text}, if each step waits for its slowest worker.",
+                effect=phase["ratio"],
+                n=every,
+                cost_jobs=phase["cost"],
+                certainty="estimated",
+                heading=heading,
+            )
+        )
+    return findings
+
+
+def _stalls(trace: Trace) -> list[Finding]:
+    """State the steps in which all workers of a job stall, as at a checkpoint."""
+    findings = []
+    unit = " s" if workers.clock(trace) == "time_s" else " steps"
+    for row in trace.once(common_stalls)[:_NAMED]:
+        every = f"every {row['apart']:,.0f}{unit}" if row["is_regular"] else "irregularly"
+        heading = f"all workers of {row['job_id']} stalled together {row['n']:,} times, {every}"
+        text = (
+            f"{heading}: such a step took {three_digits(row['ratio'])} times as long (median), "
+            f"{share(row['cost'])} of the job's time in {row['n']:,} of {row['n_steps']:,} steps."
+        )
+        findings.append(
+            Finding(
+                text,
+                effect=row["ratio"],
+                n=row["n"],
+                cost_jobs=row["cost"],
+                heading=heading,
+                is_null=row["cost"] < _LEAST_STALLED,
+            )
+        )
+    return findings
+
+
 def _costliest(levels: pl.DataFrame, hosts: dict[tuple[str, str], str]) -> tuple[str, str, float]:
     """Return the slower workers, the costliest as an alert, and what it costs."""
     slower = levels.filter("is_slower", pl.col("ratio_to_peers") >= _LEAST)
     slower = slower.sort("saved", "ratio_to_peers", descending=True)
-    if slower.is_empty():
-        return "", "", 0.0
-    named, alerts = [], []
-    for row in slower.head(_NAMED).rows(named=True):
-        host = hosts.get((row["job_id"], row["worker_id"]))
-        who = f"worker {row['worker_id']}{f' on host {host}' if host else ''} of {row['job_id']}"
-        times, part = three_digits(row["ratio_to_peers"]), share(row["saved"])
-        interval = three_digits_range(row["ci_low"], row["ci_high"])
-        named.append(f"{who}, {times} times (95 % CI {interval}; {part} of the job's time)")
-        slow = f"{who} is {times} times as slow as its peers"
-        alerts.append(f"{slow} and costs {part} of the job's time")
-    saved = slower["saved"][0] or 0.0
-    number = plural(slower.height, "worker")
-    text = f"Slower than the peers beyond noise: {number}. The costliest: {listed(named)}."
-    return text, alerts[0] if saved >= _COSTLY else "", saved
+    text, alert, saved = "", "", 0.0
+    if slower.height:
+        first, *_ = rows = slower.head(_NAMED).rows(named=True)
+        who = [
+            f"worker {row['worker_id']} {f'on host {host} ' if host else ''}of {row['job_id']}"
+            for row in rows
+            for host in [hosts.get((row["job_id"], row["worker_id"]))]
+        ]
+        named = [
+            f"{each}, "
+            f"{three_digits(row['ratio_to_peers'])} times "
+            f"(95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; "
+            f"{share(row['saved'])} of the job's time)"
+            for each, row in zip(who, rows, strict=True)
+        ]
+        alone = slower.height == 1
+        text = (
+            f"{plural(slower.height, 'worker')} {'is' if alone else 'are'} slower than "
+            f"{'its' if alone else 'their'} peers beyond noise. "
+            f"{'It is' if alone else 'The costliest is'} {named[0]}. "
+        )
+        if named[1:]:
+            text += f"Next {'is' if len(named) == 2 else 'are'} {listed(named[1:])}. "
+        saved = first["saved"] or 0.0
+        if saved >= _COSTLY:
+            alert = (
+                f"{who[0]} is "
+                f"{three_digits(first['ratio_to_peers'])} times as slow as its peers and costs "
+                f"{share(saved)} of the job's time"
+            )
+    return text.rstrip(), alert, saved
 
 
 def _ended(levels: pl.DataFrame) -> list[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
+import narwhals.stable.v2 as nw
 import polars as pl
 
 from traceana.page.blocks import (
@@ -35,6 +36,7 @@ from traceana.questions.stragglers.tables import (
     StragglerAttributes,
 )
 from traceana.store import Trace
+from traceana.store.frames import collect
 from traceana.tables.formatting import (
     count,
     listed,
@@ -109,12 +111,16 @@ def _computed(name: str, rows: pl.DataFrame) -> Content:
     )
     by_median = rows.filter(ddof=0).drop_nulls("median").sort("median").rows(named=True)
     low, high = by_median[0], by_median[-1]
-    finding = (
-        f"the CoV across workers (ddof 0) has medians of "
-        f"{three_digits_range(low['median'], high['median'])} in {plural(len(by_median), 'job')}, "
-        f"the largest in {high['job_id']} (maximum {three_digits(high['max'])}; "
-        f"n = {high['n']:,} time steps)."
-    )
+    median, steps = three_digits(low["median"]), f"n = {low['n']:,} time steps)"
+    largest = f"maximum {three_digits(high['max'])}; n = {high['n']:,}"
+    finding = "the median CoV across workers (ddof 0) "
+    if len(by_median) == 1:
+        finding += f"of {low['job_id']} is {median} ({largest} time steps)."
+    else:
+        finding += (
+            f"is lowest in {low['job_id']} ({median}; {steps}. It is highest in {high['job_id']} "
+            f"({three_digits(high['median'])}, {largest}), of {plural(len(by_median), 'job')}."
+        )
     differ = f"workers of {high['job_id']} differ by {share(high['median'])} of their mean time"
     return Content((Finding(finding, heading=differ),), (table,)).of(name)
 
@@ -314,6 +320,12 @@ _DEFINITIONS: Final = (
 )
 
 
+_TENTHS: Final = 10
+_BECAME: Final = 1.05
+_STEADILY: Final = 0.9
+"""Ratio of the last tenth's slowness to the first one's, and rank correlation over the tenths."""
+
+
 def build_attributes(traces: Sequence[Trace]) -> Content:
     """The group that explains most of each job, and a figure of the job that gains most."""
     results = {trace: trace.once(workers.attributes_of_jobs) for trace in traces}
@@ -321,7 +333,7 @@ def build_attributes(traces: Sequence[Trace]) -> Content:
     if not results:
         return Content()
     findings = tuple(
-        _finding(result.attributes.sort(*workers.JOB_ORDER)).of(trace.label)
+        _finding(result.attributes.sort(*workers.JOB_ORDER), trace).of(trace.label)
         for trace, result in results.items()
     )
     blocks = (
@@ -329,7 +341,7 @@ def build_attributes(traces: Sequence[Trace]) -> Content:
         for trace, result in results.items()
         for block in captioned(_details(result), trace.label)
     )
-    lead = _lead(results)
+    lead = _lead(traces, results)
     return Content(findings, (Text(_DEFINITIONS), *blocks), lead, _ATTRIBUTES_LIMITATIONS)
 
 
@@ -353,7 +365,7 @@ def _details(result: AttributeResult) -> tuple[Block, ...]:
     )
 
 
-def _lead(results: dict[Trace, AttributeResult]) -> tuple[Block, ...]:
+def _lead(traces: Sequence[Trace], results: dict[Trace, AttributeResult]) -> tuple[Block, ...]:
     """Return the figure of the job of which a group explains or gains most."""
     order: dict[str, Any] = {"descending": True, "nulls_last": True, "maintain_order": True}
     best = pl.concat(
@@ -363,9 +375,12 @@ def _lead(results: dict[Trace, AttributeResult]) -> tuple[Block, ...]:
     if best.is_empty():
         return ()
     job, trace_id = best.select("job_id", "id").row(0)
-    trace = next(trace for trace in results if trace.id == trace_id)
-    of_job = results[trace].of_job(job)
-    return (Gallery((_draw_job(trace, of_job),)),) if of_job.attributes.height > 1 else ()
+    pictures = [
+        drawing
+        for drawing in draw_attributes([trace for trace in traces if trace.id == trace_id])
+        if drawing.result.attributes["job_id"][0] == job and drawing.result.attributes.height > 1
+    ]
+    return (Gallery(tuple(pictures)),) if pictures else ()
 
 
 def draw_attributes(traces: Sequence[Trace]) -> list[Drawing]:
@@ -374,18 +389,14 @@ def draw_attributes(traces: Sequence[Trace]) -> list[Drawing]:
     for trace in traces:
         result = trace.once(workers.attributes_of_jobs)
         jobs = result.attributes.drop_nulls("gain")["job_id"].unique(maintain_order=True)
-        pictures += [_draw_job(trace, result.of_job(job)) for job in jobs.head(_MAX_FILES)]
+        for job in jobs.head(_MAX_FILES):
+            key, of_job = picture_key("straggler-attributes", trace, job), result.of_job(job)
+            about = f"Time gained by attribute in {job}"
+            pictures.append(drawing("straggler-attributes", of_job, trace, key, about))
     return pictures
 
 
-def _draw_job(trace: Trace, of_job: AttributeResult) -> Drawing:
-    job = of_job.attributes["job_id"][0]
-    about = f"Time gained by attribute in {job}"
-    key = picture_key("straggler-attributes", trace, job)
-    return drawing("straggler-attributes", of_job, trace, key, about)
-
-
-def _finding(jobs: pl.DataFrame) -> Finding:
+def _finding(jobs: pl.DataFrame, trace: Trace) -> Finding:
     table = jobs.filter("explains")
     number = jobs["job_id"].n_unique()
     if table.is_empty():
@@ -407,7 +418,7 @@ def _finding(jobs: pl.DataFrame) -> Finding:
     row, *others = table.head(3).rows(named=True)
     group, job = f"{row['attribute']} {row['group']}", row["job_id"]
     heading = f"{group} explains {share(row['explained'])} of the slowdown of {job}"
-    parts = [f"{heading} ({_by_chance(row)})."]
+    parts = [f"{heading} ({_by_chance(row)}).{_slower_by_time(trace, row)}"]
     parts += [
         f"In {other['job_id']}, {other['attribute']} {other['group']} explains "
         f"{share(other['explained'])} ({_by_chance(other)})."
@@ -420,6 +431,27 @@ def _finding(jobs: pl.DataFrame) -> Finding:
     if row["gain"] >= _COSTLY and row["attribute"] != "worker":
         alert = f"{group} costs {share(row['gain'])} of the time of {job}"
     return Finding(" ".join(parts), heading=heading, alert=alert, cost_jobs=row["gain"])
+
+
+def _slower_by_time(trace: Trace, row: dict[str, Any]) -> str:
+    """State that a group became slower steadily; empty otherwise."""
+    time = workers.clock(trace)
+    name = {"worker": "worker_id"}.get(row["attribute"], row["attribute"])
+    rows = trace.rows("worker_samples").filter(nw.col("job_id") == row["job_id"])
+    samples = collect(rows.select(time, name, "batch_time").drop_nulls(time))
+    tenth = ((pl.col(time).rank("dense") - 1) * _TENTHS / pl.col(time).n_unique()).floor()
+    is_group = pl.col(name).cast(pl.String) == row["group"]
+    inside, outside = (pl.col("batch_time").filter(one).median() for one in (is_group, ~is_group))
+    table = samples.group_by(tenth.alias("tenth")).agg(ratio=inside / outside).sort("tenth")
+    ratios = table["ratio"].drop_nulls()
+    if ratios.len() < _TENTHS or ratios[-1] < _BECAME * ratios[0]:
+        return ""
+    if table.select(pl.corr("tenth", "ratio", method="spearman")).item() < _STEADILY:
+        return ""
+    first, last = three_digits(ratios[0]), three_digits(ratios[-1])
+    return (
+        f" It became slower: {first} times the others' time in the first tenth, {last} in the last."
+    )
 
 
 def _by_chance(row: dict[str, Any]) -> str:

@@ -86,6 +86,7 @@ class StragglerJobs(ResultTable):
         "Slowdown (iterations)",
         "times over the sum of mean / largest value: samples are spans of time, not iterations",
     )
+    slowdown_excess = number("Excess", "`slowdown` minus `slowdown_noise`")
     slowdown_without_episodes = ratio(
         "Without episodes", "slowdown with each episode at its peers' median"
     )
