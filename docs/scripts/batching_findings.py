@@ -8,7 +8,6 @@ import polars as pl
 from findings import as_table
 
 from traceana import detect_stragglers, replay_batching
-from traceana.simulate.batching.replay import WITHIN
 
 if TYPE_CHECKING:
     from traceana.simulate import BatchingReplay
@@ -58,6 +57,6 @@ def costs(replay: BatchingReplay) -> str:
     )
     return (
         "### Recovery from straggler episodes\n\n"
-        f"Recovered: three consecutive steps within {100 * WITHIN:.0f} % of the oracle's."
-        f"\n\n{as_table(recovered)}"
+        f"Recovered: three consecutive steps within {100 * replay.within:.0f} % of the "
+        f"oracle's.\n\n{as_table(recovered)}"
     )

@@ -15,12 +15,12 @@ import polars as pl
 from traceana.claims.claim import Claim, Judgement, agrees, decide, not_testable, span
 from traceana.simulate import (
     Proportional,
+    Smoothed,
     implied_throughput_ratio,
     replay_batching,
     simulate_batching,
     sweep_batching,
 )
-from traceana.simulate.batching.controllers import Smoothed
 from traceana.simulate.batching.published import largest_gain
 from traceana.simulate.batching.workers import LEVELS, PUBLISHED, SPLITS
 from traceana.store import Store

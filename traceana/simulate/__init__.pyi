@@ -2,8 +2,11 @@ from .batching.published import compare_clusters as compare_clusters
 from .batching.controllers import BatchController as BatchController
 from .batching.controllers import Measured as Measured
 from .batching.controllers import OmniLearn as OmniLearn
+from .batching.controllers import Oracle as Oracle
 from .batching.controllers import Proportional as Proportional
+from .batching.controllers import Smoothed as Smoothed
 from .batching.controllers import Static as Static
+from .batching.controllers import Uniform as Uniform
 from .batching.published import implied_throughput_ratio as implied_throughput_ratio
 from .batching.published import published_gains as published_gains
 from .batching.tables import BatchingReplay as BatchingReplay

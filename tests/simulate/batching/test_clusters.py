@@ -20,6 +20,11 @@ def test_equal_workers_take_one_and_uniform_batches_mean_over_min() -> None:
     assert times["a", "heterogeneous", "static"][0] == pytest.approx(1)
     assert times["a", "heterogeneous", "dynamic"][0] == pytest.approx(1 + 1 / 200)  # one slow step
     assert times["b", "heterogeneous", "dynamic"][0] == 1
+    # half of the step is overhead: .5 + .5 * 2
+    half = compare_clusters({"a": [1.0, 3.0]}, overhead_fraction=0.5)
+    assert half.filter(workers="heterogeneous", system="uniform")[
+        "relative_time"
+    ].item() == pytest.approx(1.5)
 
 
 def test_clusters_without_workers_are_refused() -> None:

@@ -33,22 +33,25 @@ def episode(worker: str = "b", onset_s: float = 50, end_s: float = 110) -> pl.Da
 
 
 def test_by_hand() -> None:
-    result = replay_batching(two_workers(), episodes=episode(), batch=60)
+    result = replay_batching(two_workers(), episodes=episode(), batch=60, within=0.01)
     rows = {row["controller"]: row for row in result.episodes.iter_rows(named=True)}
     # uniform pays 6 for 3 at 7 ticks; b at half of its rate leaves (80, 40), 4 each, to the oracle;
     # the loop pays 6 once and is late by a tick at the end too: 80 samples of a take 4, not 3
     expected = {
-        "uniform": (42, 21, 1.0, None),
-        "proportional": (6 + 6 * 4, 9, 9 / 21, 1),
-        "oracle": (28, 7, 7 / 21, 0),
+        "uniform": (42, 21, 1.0, 0, 1.5, None),
+        "proportional": (6 + 6 * 4, 9, 9 / 21, 1, 30 / 28, 1),
+        "oracle": (28, 7, 7 / 21, 0, 1, 0),
     }
-    for name, (time, cost, share, steps) in expected.items():
+    for name, (time, cost, share, after, ratio, steps) in expected.items():
         row = rows[name]
         assert row["n_steps"] == 7
         assert row["time"] == pytest.approx(time)
         assert row["cost"] == pytest.approx(cost)
         assert row["cost_fraction"] == pytest.approx(share)
+        assert row["cost_after"] == pytest.approx(after)
+        assert row["ratio_to_oracle"] == pytest.approx(ratio)
         assert row["recovery_steps"] == steps
+        assert row["recovery_s"] == (None if steps is None else 10 * steps)
         assert row["note"] is None
     assert rows["proportional"]["fraction_within"] == pytest.approx(6 / 7)
 
@@ -100,6 +103,8 @@ def test_mistakes_are_one_line() -> None:
         with pytest.raises(DataError, match=line) as told:
             replay_batching(two_workers(), episodes=wrong)
         assert "\n" not in str(told.value)
+    with pytest.raises(DataError, match="within must be from 0"):
+        replay_batching(two_workers(), within=-1)
     with pytest.raises(DataError, match="different names"):
         replay_batching(two_workers(), controllers=["uniform", "uniform"])
 
@@ -130,6 +135,9 @@ def test_real_jobs(real_store: Store) -> None:
         slowest = float(inside.drop("time_s").max_horizontal().sum())
         assert row["time"] == pytest.approx(slowest)
         assert row["cost"] == pytest.approx(slowest - float(calm.max_horizontal().sum()))
+        assert row["cost_after"] == 0
+    # hindsight never takes longer than any other split, to within the whole samples
+    assert (result.episodes["ratio_to_oracle"] >= 1).all()
 
 
 def test_three_good_steps_in_a_row_are_a_recovery() -> None:
@@ -145,18 +153,19 @@ def test_three_good_steps_in_a_row_are_a_recovery() -> None:
     ):
         end_s = 10.0 * (slow.stop - 1)
         found = replay_batching(
-            two_workers(slow), episodes=episode(end_s=end_s), batch=60
+            two_workers(slow), episodes=episode(end_s=end_s), batch=60, within=0
         ).episodes.filter(controller="proportional")
         assert found["recovery_steps"].item() == steps
         assert found["fraction_within"].item() == pytest.approx(good)
     three = replay_batching(
-        two_workers(slice(6, 9)), episodes=episode(onset_s=60, end_s=80), batch=60
+        two_workers(slice(6, 9)), episodes=episode(onset_s=60, end_s=80), batch=60, within=0
     ).episodes
     assert three.filter(controller="oracle")["recovery_steps"].item() == 0
-    # 6 is half as much again as 4
-    replay = replay_batching(samples, episodes=episode(), batch=60)
-    rows = dict(replay.episodes.select("controller", "fraction_within").iter_rows())
-    assert rows["uniform"] == pytest.approx(1 / 7)
+    # 6 is half as much again as 4: within .5 of it
+    for within, good in ((0.5, 1), (0.49, 1 / 7)):
+        replay = replay_batching(samples, episodes=episode(), batch=60, within=within)
+        rows = dict(replay.episodes.select("controller", "fraction_within").iter_rows())
+        assert rows["uniform"] == pytest.approx(good)
 
 
 def test_episodes_may_name_the_job_as_the_samples_do_or_not() -> None:

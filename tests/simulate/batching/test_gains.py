@@ -51,6 +51,11 @@ def test_every_published_gain_by_hand() -> None:
         assert row["published"] == gain
         assert row["largest_gain"] == pytest.approx(most)
         assert row["is_plausible"] is plausible
+        assert (row["overhead_at_flops"] is not None) is plausible
+        if plausible:
+            # 1 / gain of the step with equal batches, a share of which is overhead
+            share = row["overhead_at_flops"]
+            assert share + (1 - share) / most == pytest.approx(1 / gain)
     pairs = dict(table.select("id", "reached_by").iter_rows())
     assert pairs["batching-level-2"] is None
     assert "p100 and xeon-48" not in pairs["batching-cpu-gpu-resnet"]
@@ -120,7 +125,15 @@ def test_every_cluster_of_the_paper_by_hand() -> None:
     assert found.height == 5 * 4 + 10
 
 
-def test_throughputs_of_clusters_have_bounds() -> None:
+def test_overheads_and_throughputs_of_clusters_have_bounds() -> None:
+    whole = compare_clusters({"a": [1.0, 3.0]}, overhead_fraction=0.2, steps=10)
+    times = {(w, s): t for _, w, s, t, _ in whole.iter_rows()}
+    assert times["homogeneous", "uniform"] == 1
+    # a fifth of the step is overhead: .2 + .8 * 2
+    assert times["heterogeneous", "uniform"] == pytest.approx(1.8)
     for throughputs in ([9e-13, 1], [1.1e12, 1]):
         with pytest.raises(DataError, match="cluster a: throughputs must be"):
             compare_clusters({"a": throughputs})
+    for share in (-0.1, 1, float("nan")):
+        with pytest.raises(DataError, match=r"overhead_fraction must be in \[0, 1\)"):
+            compare_clusters({"a": [1, 2]}, overhead_fraction=share)

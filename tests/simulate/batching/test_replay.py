@@ -94,12 +94,18 @@ def test_gains_and_defaults_by_hand() -> None:
     default = replay_batching(samples(*ticks), controllers=["oracle"])
     # 128 samples in all: (86, 42) take 86 / 64
     assert default.workers["mean_batch"].to_list() == [86, 42]
+    assert default.within == 0.1
     same = samples(("a", 0.0, 2.0), ("b", 0.0, 2.0))
     even = replay_batching(same, controllers=["oracle"]).jobs.row(0, named=True)
     assert (even["speedup"], even["of_possible"], even["n_steps"]) == (1, None, 1)
     alone = samples(("a", 0.0, 1.0)).with_columns(job_id=pl.lit("i"))
     none = replay_batching(pl.concat([alone, same]), controllers=["oracle"]).jobs
     assert none["n_steps"].to_list() == [1, 0]
+    assert replay_batching(same, batch=1, within=0).within == 0
+    assert replay_batching(same, within=1000).within == 1000
+    for wrong in (-0.1, 1000.5, None):
+        with pytest.raises(DataError, match="within must be from 0 to 1,000"):
+            replay_batching(same, within=wrong)  # type: ignore[arg-type]
     for batch in (0, 1.5, "2"):
         with pytest.raises(DataError, match="batch must be a whole number from 1 to"):
             replay_batching(same, batch=batch)  # type: ignore[arg-type]

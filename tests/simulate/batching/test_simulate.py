@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from traceana import implied_throughput_ratio, simulate_batching
+from traceana import implied_throughput_ratio, published_gains, simulate_batching
 from traceana.errors import DataError
-from traceana.simulate import Measured, OmniLearn, Proportional, Static, Workers
-from traceana.simulate.batching.controllers import CONTROLLERS, Seen, Smoothed, Uniform
+from traceana.simulate import Measured, OmniLearn, Proportional, Smoothed, Static, Uniform, Workers
+from traceana.simulate.batching.controllers import CONTROLLERS, Seen
 from traceana.simulate.batching.published import largest_gain
 from traceana.simulate.batching.workers import SPLITS, share
 
@@ -221,6 +221,19 @@ def test_implied_ratio_is_the_gains_inverse() -> None:
     assert implied_throughput_ratio(4, overhead_fraction=0.25) is None
 
 
+def test_published_overhead_put_back_into_the_model() -> None:
+    # what 1.2 leaves to overhead at the ratio of FLOPS
+    cnn = published_gains().filter(id="batching-cpu-gpu-cnn").row(0, named=True)
+    phi = cnn["overhead_at_flops"]
+    crew = [(phi, 1 / (1 - phi)), (phi, cnn["flops_ratio"] / (1 - phi))]
+    even, best = (
+        max(a + b / x for b, (a, x) in zip(split, crew, strict=True))
+        for split in ((1, 1), (2 / (1 + cnn["flops_ratio"]), 2 - 2 / (1 + cnn["flops_ratio"])))
+    )
+    assert even == pytest.approx(1)
+    assert even / best == pytest.approx(1.2)
+
+
 @settings(max_examples=30)
 @given(
     st.lists(st.integers(1, 40), min_size=2, max_size=5),
@@ -289,9 +302,9 @@ class Half:
         ({"controller": "uniform", "min_batch": 0}, "with 1 <= min_batch <= max_batch"),
         ({"controller": "uniform", "global_batch": 9.5}, "global_batch must be a whole number"),
         ({"controller": Static([1, float("inf")])}, "must be 2 finite numbers above 0"),
-        ({"controller": "static"}, r"Static\(estimate\), or an object"),
+        ({"controller": "static"}, "static, given as Static"),
         ({"controller": 3}, "no controller is called 3; there are uniform"),
-        ({"controller": Half()}, "an object of your own with name, settles, first, adjust"),
+        ({"controller": Half()}, "controller Half has no settles and no first; a controller has"),
         ({"controller": Static([1, 2, 3])}, "must be 2 finite numbers above 0"),
         (
             {"controller": "uniform", "steps": 0},
@@ -337,7 +350,7 @@ class TakesNothing:
 
 def test_a_controller_that_cannot_be_called_is_told() -> None:
     for wrong in (TakesNothing(), Uniform):
-        with pytest.raises(DataError, match="the last two of which take one argument"):
+        with pytest.raises(DataError, match="first and adjust each take one argument"):
             simulate_batching([(0, 1), (0, 2)], controller=wrong)  # type: ignore[arg-type]
 
 

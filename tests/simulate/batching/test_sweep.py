@@ -55,6 +55,7 @@ def test_a_run_of_the_sweep_is_that_job_simulated() -> None:
             assert row[name] == pytest.approx(getattr(job, name), abs=1e-12), row
         assert row["adjustments"] == job.adjustments
         assert row["samples"] == job.samples
+        assert row["time_to_samples_s"] == pytest.approx(job.time_s)
         assert row["step_s"] == pytest.approx(job.time_s / 12)
 
 
@@ -84,7 +85,7 @@ def test_parts_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told[-1] == 1
 
 
-def test_a_global_batch_may_drift() -> None:
+def test_a_drifting_global_batch_has_its_own_time_to_samples() -> None:
     slides = Proportional(keeps_global_batch=False, name="slides")
     sweep = sweep_batching(
         {"a": (8, 24)}, controllers=[slides], overheads_s=[0], noise_cvs=[0], steps=10
@@ -92,6 +93,7 @@ def test_a_global_batch_may_drift() -> None:
     row = sweep.row(0, named=True)
     # times 96 / 32 and 96 / 96, mean 2: batches become 64 and 192, 2 s each
     assert row["samples"] == 192 + 9 * 256
+    assert row["time_to_samples_s"] == pytest.approx(3 + 7 * 2)
 
 
 def test_a_negative_batch_is_told() -> None:
@@ -132,6 +134,7 @@ def test_the_summary_is_mean_and_t_interval_over_seeds() -> None:
         ({"controllers": ["oracle", "oracle"]}, "different names"),
         ({"noise_cvs": [-1]}, "noise_cvs must be from 0"),
         ({"overheads_s": [float("nan")]}, "overheads_s must be from 0"),
+        ({"samples_per_core_s": 0}, "samples_per_core_s must be from"),
         ({"global_batch": 3}, "cannot be split over 4 workers with 1 to inf samples each; 4 or mo"),
         ({"steps": 1.5}, "steps must be a whole number"),
     ],
@@ -173,7 +176,9 @@ def test_defaults_of_a_sweep() -> None:
         overheads_s=[0, 0.1, 0.2],
         noise_cvs=[0, 0.1],
         global_batch=192,
+        samples_per_core_s=4,
         steps=200,
+        min_batch=1,
     )
     assert default.equals(explicit)
     for value, fits in ((1e-12, True), (0.9e-12, False), (1e12, True), (1.1e12, False)):

@@ -68,7 +68,6 @@ def _replay(
 ) -> None:
     from traceana.questions.stragglers import analyze as workers
     from traceana.simulate import replay_batching
-    from traceana.simulate.batching.replay import WITHIN
     from traceana.simulate.batching.tables import ReplayEpisodes, ReplayJobs, ReplaySteps
 
     timed = map(store.trace, store.traces(table="worker_samples", columns=("batch_time",)))
@@ -91,14 +90,14 @@ def _replay(
     columns = ("job_id", "worker_id", "onset_s", "controller", "cost_fraction", "recovery_steps")
     print_result(
         "speedup over uniform batches",
-        {"synthetic": recorded.synthetic, "trace": recorded.id},
+        {"synthetic": recorded.synthetic, "trace": recorded.id, "within": result.within},
         Shown(name="jobs", frame=result.jobs, table=ReplayJobs),
         Shown(
             name="episodes",
             frame=result.episodes,
             table=ReplayEpisodes,
             title="Relative cost of each straggler episode, and steps until three in a row are "
-            f"within {100 * WITHIN:g} % of the oracle's",
+            f"within {100 * result.within:g} % of the oracle's",
             columns=columns,
         ),
         as_json=json,

@@ -1,4 +1,4 @@
-"""Dynamic batching: recorded workers, and simulated ones in further pictures."""
+"""Dynamic batching: recorded workers, simulated workers, and published speedups."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ import numpy as np
 import polars as pl
 
 from traceana import simulate
-from traceana.page import blocks as page
+from traceana.page.blocks import (
+    Block,
+    Content,
+    Drawing,
+    Gallery,
+    Heading,
+    Text,
+    drawing,
+    picture_key,
+    result_table,
+)
 from traceana.page.finding import Finding
 from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.simulate.batching import tables
-from traceana.simulate.batching.replay import WITHIN
-from traceana.simulate.batching.workers import LEVELS, SPLITS
+from traceana.simulate.batching.workers import SPLITS
 from traceana.store import Trace
 from traceana.tables.declare import with_columns
 from traceana.tables.formatting import plural, three_digits
@@ -30,9 +39,20 @@ _CONTROLLERS: Final = (
     "A synchronous step takes as long as its slowest worker. With equal batch sizes fast "
     "workers wait; with batch sizes in proportion to throughput they do not. Worker k "
     "takes a + b / x seconds for b samples, with overhead a and throughput x. Controllers: "
-    "uniform (equal batch sizes), measured once (after ten steps), proportional (moved towards the "
-    "mean time at each step), with dead-band (unless no batch size would change by a fifth), and "
-    "the oracle, which knows each step in advance."
+    "uniform (equal batch sizes), static (in proportion to an estimate, here cores), "
+    "measured once (after ten steps), proportional (moved towards the mean time at each "
+    "step), smoothed (the controller of the paper: smoothed times, a dead-band of 5 % and "
+    "a learned upper bound), with dead-band (unless no batch size would change by a "
+    "fifth), OmniLearn (the authors' later code), and the oracle, which knows each step in "
+    "advance."
+)
+_SPEEDUPS: Final = (
+    "Without overhead the maximum speedup over uniform batch sizes is mean(x) / min(x). "
+    "Each published speedup therefore implies a throughput ratio of fast to slow workers; "
+    "with overhead the ratio is larger. A published factor is plausible if it is at most "
+    "the maximum speedup of its workers, by CPU cores or half-precision FLOPS. Overhead at "
+    "FLOPS: the fraction of the uniform step that must be overhead for the cores or FLOPS "
+    "to give exactly this factor."
 )
 _DRAWN: Final = ("uniform", "proportional", "oracle")
 _OVERHEAD_S: Final = 0.1
@@ -40,23 +60,60 @@ _CV: Final = 0.1
 _NOISE_CV: Final = 0.05
 _NAMES: Final = {
     "uniform": "Uniform",
+    "static": "Static",
     "measured": "Measured once",
     "proportional": "Proportional",
+    "smoothed": "Smoothed",
     "damped": "With dead-band",
+    "omnilearn": "OmniLearn",
     "oracle": "Oracle",
 }
+_GAINS: Final = (
+    "id",
+    "published",
+    "devices",
+    "ratio",
+    "ratio_overhead_10",
+    "ratio_overhead_20",
+    "flops_ratio",
+    "largest_gain",
+    "overhead_at_flops",
+    "is_plausible",
+    "reached_by",
+)
+_CLUSTERS: Final = "Uniform, static and dynamic batching by cluster, without overhead"
 
 
-def build(traces: Sequence[Trace]) -> page.Content:
-    """Show recorded workers under each controller."""
+def build(traces: Sequence[Trace]) -> Content:
+    """Recorded workers under each controller, the sweep over heterogeneity, published gains."""
     recorded = [_recorded(trace) for trace in traces]
     # the steps of the job with the largest possible speedup
     replays = _replays(traces)
     pictures = [_draw_steps(trace, result, _most(result)) for trace, result in replays[:_MAX_DRAWN]]
-    blocks = (page.Text(_CONTROLLERS), *(block for part in recorded for block in part.blocks))
+    all_synthetic = all(trace.synthetic for trace in traces)
+    synthetic = " SYNTHETIC data: no real system is shown." if all_synthetic else ""
+    comparison = simulate.compare_clusters()
+    clusters = drawing("batching-clusters", comparison, None, "batching-clusters", _CLUSTERS)
+    blocks: tuple[Block, ...] = (
+        Text(_CONTROLLERS),
+        *(block for part in recorded for block in part.blocks),
+        Heading("Simulated workers"),
+        *_levels(synthetic),
+        Heading("Published speedups"),
+        Text(_SPEEDUPS),
+        Gallery((clusters,)),
+        result_table(
+            simulate.published_gains(),
+            tables.PublishedGains,
+            columns=_GAINS,
+            null={"ratio_overhead_10": "impossible", "ratio_overhead_20": "impossible"},
+            caption="Throughput ratios that the published speedups imply. Computed from the claims "
+            f"and data sheets, from no trace.{synthetic}",
+        ),
+    )
     findings = tuple(line for part in recorded for line in part.findings)
-    lead = (*([page.Gallery(tuple(pictures))] if pictures else []), *_compare(replays))
-    return page.Content(findings, blocks, lead, _LIMITATIONS if pictures else "")
+    lead = (*([Gallery(tuple(pictures))] if pictures else []), *_compare(replays))
+    return Content(findings, blocks, lead, _LIMITATIONS if pictures else "")
 
 
 def _replays(traces: Sequence[Trace]) -> list[tuple[Trace, tables.BatchingReplay]]:
@@ -65,7 +122,7 @@ def _replays(traces: Sequence[Trace]) -> list[tuple[Trace, tables.BatchingReplay
     return [(trace, result) for trace, result in results if not isinstance(result, str)]
 
 
-def _compare(replays: Sequence[tuple[Trace, tables.BatchingReplay]]) -> list[page.Block]:
+def _compare(replays: Sequence[tuple[Trace, tables.BatchingReplay]]) -> list[Block]:
     """Return the table of the jobs of all traces, the largest speedup first."""
     frames = [
         _weighted(trace, result).drop_nulls("speedup").with_columns(trace=pl.lit(trace.label))
@@ -84,7 +141,7 @@ def _compare(replays: Sequence[tuple[Trace, tables.BatchingReplay]]) -> list[pag
     }
     index = ["trace", "job_id", "n_steps", "n_excluded"]
     wide = jobs.pivot("controller", index=index, values=values)
-    table = page.result_table(
+    table = result_table(
         wide.sort("speedup_oracle", descending=True),
         with_columns(
             tables.ReplayJobs, {f"{value}_{each}": value for value in values for each in names}
@@ -104,25 +161,25 @@ def _weighted(trace: Trace, result: tables.BatchingReplay) -> pl.DataFrame:
     return result.jobs.with_columns(speedup=pl.col("speedup_iterations"))
 
 
-def _recorded(trace: Trace) -> page.Content:
+def _recorded(trace: Trace) -> Content:
     name, result = trace.label, trace.once(workers.batching_replay)
-    heading = page.Heading(f"Recorded workers: {name}")
+    heading = Heading(f"Recorded workers: {name}")
     if isinstance(result, str):
-        return page.Content((), (heading, page.Text(f"No job was replayed: {result}.")))
+        return Content((), (heading, Text(f"No job was replayed: {result}.")))
     jobs = _weighted(trace, result).sort(*workers.JOB_ORDER, maintain_order=True)
-    text = page.Text(
+    text = Text(
         "Each time at which all workers of a job have a sample is a step, and a worker's "
         "recorded time is its throughput then, without overhead. A controller sees a step only "
         "after it. Samples that are spans of time are weighted by the iterations in them, and "
         "are coarser than training steps, so a real controller would react sooner."
     )
     finding = _finding(jobs.drop_nulls("speedup"), name, trace.once(workers.oracle_by_noise))
-    return page.Content((finding,), (heading, text, _episodes(result, name, workers.clock(trace))))
+    return Content((finding,), (heading, text, _episodes(result, name, workers.clock(trace))))
 
 
-def _episodes(result: tables.BatchingReplay, name: str, time: str) -> page.Block:
+def _episodes(result: tables.BatchingReplay, name: str, time: str) -> Block:
     if result.episodes.is_empty():
-        return page.Text("No straggler episode was found.")
+        return Text("No straggler episode was found.")
     names = result.episodes["controller"].unique(maintain_order=True).to_list()
     rows = result.episodes.sort(*workers.JOB_ORDER, "onset_s", "worker_id", maintain_order=True)
     values = ("cost_fraction", "recovery_steps", "fraction_within")
@@ -133,7 +190,7 @@ def _episodes(result: tables.BatchingReplay, name: str, time: str) -> page.Block
     }
     onset = {} if time == "time_s" else {"onset_s": f"Onset ({time})"}
     index = ["job_id", "worker_id", "onset_s", "n_steps"]
-    return page.result_table(
+    return result_table(
         rows.pivot("controller", index=index, values=values),
         with_columns(tables.ReplayEpisodes, {f"{v}_{each}": v for v in values for each in names}),
         columns=[*index, *costs, *others],
@@ -141,7 +198,7 @@ def _episodes(result: tables.BatchingReplay, name: str, time: str) -> page.Block
         null={"recovery_steps_proportional": "none"},
         caption="Relative cost of straggler episodes: additional time of the steps of the episode "
         "compared with the worker at its usual time. Recovery: steps until the first of three in a "
-        f"row that the proportional controller has within {100 * WITHIN:g} % of the "
+        f"row that the proportional controller has within {100 * result.within:g} % of the "
         f"oracle's. Near the oracle: fraction of the steps of the episode that are. {name}",
     )
 
@@ -151,13 +208,13 @@ def _most(result: tables.BatchingReplay) -> str:
     return str(oracle.sort("speedup")["job_id"][-1])
 
 
-def _draw_steps(trace: Trace, result: tables.BatchingReplay, job: str) -> page.Drawing:
+def _draw_steps(trace: Trace, result: tables.BatchingReplay, job: str) -> Drawing:
     episodes = result.episodes.unique(["job_id", "worker_id", "onset_s"], maintain_order=True)
-    return page.drawing(
+    return drawing(
         "batching-replay",
         result.steps.filter(pl.col("controller").is_in(_DRAWN), job_id=job),
         trace,
-        page.picture_key("batching", trace, job),
+        picture_key("batching", trace, job),
         f"Steps of {job} under three controllers",
         episodes=episodes.filter(job_id=job),
         time=workers.clock(trace),
@@ -165,9 +222,9 @@ def _draw_steps(trace: Trace, result: tables.BatchingReplay, job: str) -> page.D
     )
 
 
-def draw_more(traces: Sequence[Trace]) -> list[page.Drawing]:
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
     """Draw the steps of the first jobs, iteration times, and batch sizes of simulated workers."""
-    pictures = [*_clusters(), *_oscillations(), _iterations_of_split(), _levels()]
+    pictures = [*_clusters(), *_trajectories(), *_oscillations(), _iterations_of_split()]
     for trace, result in _replays(traces):
         jobs = result.jobs.drop_nulls("speedup").sort(*workers.JOB_ORDER, maintain_order=True)
         first = jobs["job_id"].unique(maintain_order=True).head(_MAX_FILES)
@@ -175,8 +232,8 @@ def draw_more(traces: Sequence[Trace]) -> list[page.Drawing]:
         most, unit = _most(result), workers.batch_time_unit(trace)
         rows = result.workers.filter(pl.col("controller").is_in(_DRAWN[:2]), job_id=most)
         about = f"Iteration times of the workers of {most} under two controllers"
-        key = page.picture_key("iterations", trace, most)
-        pictures.append(page.drawing("batching-iterations", rows, trace, key, about, unit=unit))
+        key = picture_key("iterations", trace, most)
+        pictures.append(drawing("batching-iterations", rows, trace, key, about, unit=unit))
     return pictures
 
 
@@ -202,16 +259,16 @@ def _finding(jobs: pl.DataFrame, name: str, alone: dict[str, float]) -> str:
     return Finding(text, heading=heading)
 
 
-def _clusters() -> list[page.Drawing]:
+def _clusters() -> list[Drawing]:
     """The clusters of figures 1 and 7, without the others."""
     comparison = simulate.compare_clusters()
     return [
-        page.drawing(
+        drawing(
             "batching-clusters",
             comparison.filter(pl.col("cluster").str.contains(names)),
             None,
             f"clusters-{figure}",
-            f"Batching by cluster, without overhead ({figure.replace('-', ' ')})",
+            f"{_CLUSTERS} ({figure.replace('-', ' ')})",
             subject=subject,
         )
         for figure, names, subject in (
@@ -221,7 +278,30 @@ def _clusters() -> list[page.Drawing]:
     ]
 
 
-def _oscillations() -> list[page.Drawing]:
+def _trajectories() -> list[Drawing]:
+    """Four workers, the fastest of which has half of its throughput for a third of the time."""
+    samples_per_s = np.tile([48.0, 48.0, 32.0, 64.0], (60, 1))
+    samples_per_s[20:40, 3] /= 2
+    crew = simulate.Workers(np.full(4, _OVERHEAD_S), samples_per_s)
+    pictures = []
+    for name in ("proportional", "damped"):
+        result = simulate.simulate_batching(crew, controller=name, global_batch=192)
+        about = (
+            f"Batch sizes of workers with 12, 12, 8 and 16 cores, {_NAMES[name].lower()}; worker 3 "
+            "has half of its throughput from step 20 to 39: speedup over uniform "
+            f"{result.speedup:.2f}"
+        )
+        subject = f"{_NAMES[name]}, 12, 12, 8 and 16 cores"
+        pictures.append(_trajectory(result, f"trajectory-{name}", about, subject))
+    return pictures
+
+
+def _trajectory(result: simulate.BatchingResult, key: str, about: str, subject: str) -> Drawing:
+    figure = "batching-trajectory"
+    return drawing(figure, result.batches, None, key, about, subject=subject, steps=60)
+
+
+def _oscillations() -> list[Drawing]:
     """Workers with 3, 5 and 12 cores whose times vary, with and without a dead-band."""
     sigma = np.sqrt(np.log1p(_NOISE_CV**2))
     noise = np.random.default_rng(1).lognormal(-(sigma**2) / 2, sigma, (60, 3))
@@ -234,15 +314,12 @@ def _oscillations() -> list[page.Drawing]:
             "Batch sizes of workers with 3, 5 and 12 cores whose iteration times vary by 5 % "
             f"(figure 4{part}): {name.lower()}"
         )
-        figure, key = "batching-trajectory", f"trajectory-figure-4{part}"
         subject = f"{name}, 3, 5 and 12 cores"
-        pictures.append(
-            page.drawing(figure, result.batches, None, key, about, subject=subject, steps=60)
-        )
+        pictures.append(_trajectory(result, f"trajectory-figure-4{part}", about, subject))
     return pictures
 
 
-def _iterations_of_split() -> page.Drawing:
+def _iterations_of_split() -> Drawing:
     """Iteration times of workers with 3, 5 and 12 cores, as if they were recorded."""
     cores = pl.DataFrame({"cores": SPLITS["figure-3"]})
     crew = cores.select(worker_id=pl.format("{} cores", "cores"), batch_time=1 / pl.col("cores"))
@@ -251,21 +328,33 @@ def _iterations_of_split() -> page.Drawing:
     rows = simulate.replay_batching(samples, controllers=["uniform", "proportional"]).workers
     about = "Iteration times of workers with 3, 5 and 12 cores under two controllers"
     unit = "relative to a batch on one core"
-    return page.drawing("batching-iterations", rows, None, "iterations-figure-3", about, unit=unit)
+    return drawing("batching-iterations", rows, None, "iterations-figure-3", about, unit=unit)
 
 
-def _levels() -> page.Drawing:
-    """Speedups by heterogeneity of three workers."""
-    levels = {name: split for name, split in LEVELS.items() if len(split) == 3}
-    sweep = simulate.sweep_batching(levels, overheads_s=[_OVERHEAD_S], noise_cvs=[_CV])
+def _levels(synthetic: str) -> list[Block]:
+    sweep = simulate.sweep_batching(overheads_s=[0.0, _OVERHEAD_S], noise_cvs=[0.0, _CV])
+    summary = simulate.summarize_batching(sweep)
+    shown = summary.filter(overhead_s=_OVERHEAD_S, noise_cv=_CV, n_workers=3)
     about = (
         "Speedup by heterogeneity of three workers with 39 cores in all, with an overhead of "
         f"{_OVERHEAD_S:g} s and noise of CoV {_CV:g}"
     )
-    subject, summary = "Three workers with 39 cores in all", simulate.summarize_batching(sweep)
-    return page.drawing(
-        "batching-speedup", summary, None, "batching-levels", about, subject=subject
+    subject = "Three workers with 39 cores in all"
+    picture = drawing("batching-speedup", shown, None, "batching-levels", about, subject=subject)
+    setting = ["level", "overhead_s", "noise_cv", "mean_over_min"]
+    wide = summary.pivot("controller", index=setting, values="speedup")
+    names = {name: _NAMES[name] for name in wide.columns if name in _NAMES and name != "uniform"}
+    table = result_table(
+        wide,
+        with_columns(tables.BatchingSummary, dict.fromkeys(names, "speedup")),
+        columns=[*setting, *names],
+        headings=names,
+        folded=True,
+        caption=f"Speedup over uniform batch sizes, mean of {plural(summary['n'].max(), 'seed')} "  # type: ignore[arg-type]
+        "of the noise. A step of equal workers takes 1 s plus the overhead with 48 cores and 1.2 s "
+        f"with 39. Simulated, from no trace.{synthetic}",
     )
+    return [Gallery((picture,)), table]
 
 
 SECTION = Section(

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from traceana.errors import DataError
-from traceana.simulate.batching import workers
+from traceana.simulate.batching.workers import (
+    LARGEST,
+    PUBLISHED,
+    Speed,
+    earliest,
+    iteration_times,
+    share,
+    whole,
+)
 from traceana.stats.arguments import as_list, takes
 from traceana.stats.arrays import Floats, Integers
 
@@ -38,7 +46,7 @@ class Seen:
     min_batch: int
     max_batch: float
     """Samples of a step, and the bounds of a worker's batch size."""
-    speed: workers.Speed | None = None
+    speed: Speed | None = None
     """Samples per second from (batches, samples_per_s); None: samples_per_s. As above, only an
     oracle uses it."""
     memory: dict[str, Any] = field(default_factory=dict)
@@ -89,8 +97,8 @@ def rates(batches: Integers, times_s: Floats) -> Floats:
 def in_proportion(setting: Seen, weights: Floats) -> Integers:
     """Split the global batch in proportion to weights, within the bounds."""
     total, most = setting.global_batch, setting.max_batch
-    split = workers.share(total, weights, min_batch=setting.min_batch, max_batch=most)
-    return workers.whole(split, total, per_sample_s=1 / weights, max_batch=most)
+    split = share(total, weights, min_batch=setting.min_batch, max_batch=most)
+    return whole(split, total, per_sample_s=1 / weights, max_batch=most)
 
 
 def _at_mean_time(seen: Seen, times: Floats) -> Floats:
@@ -103,10 +111,10 @@ def _towards_mean(
 ) -> Integers:
     """Return batches that equalize times, or the old ones if none changes by the dead-band."""
     wanted = _at_mean_time(seen, times)
-    split = workers.share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=max_batch)
+    split = share(seen.global_batch, wanted, min_batch=seen.min_batch, max_batch=max_batch)
     per_sample = times / np.maximum(seen.batches, 1)
     most = np.asarray(max_batch)[..., None]
-    new = workers.whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=most)
+    new = whole(split, seen.global_batch, per_sample_s=per_sample, max_batch=most)
     change = np.abs(new - seen.batches) / np.maximum(new, 1)
     return np.where((change >= dead_band).any(-1, keepdims=True), new, seen.batches)
 
@@ -125,7 +133,16 @@ class _Keeps:
 
 @dataclass(frozen=True)
 class Uniform(_StartsEvenly, _Keeps):
-    """Set equal batch sizes and never adjust them, as conventional training."""
+    """Set equal batch sizes and never adjust them, as conventional training.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.simulate import Uniform
+    >>> result = traceana.simulate_batching([(0, 100), (0, 300)], controller=Uniform())
+    >>> result.workers["batch_last"].to_list()
+    [64, 64]
+    """
 
     name: str = "uniform"
     settles: bool = True
@@ -157,11 +174,10 @@ class Static(_Keeps):
         weights = np.asarray(self.estimate, dtype=float)
         shape = setting.overhead_s.shape
         fits = weights.shape in {shape[-1:], shape}
-        if not fits or not ((weights >= 1 / workers.LARGEST) & (weights <= workers.LARGEST)).all():
+        if not fits or not ((weights >= 1 / LARGEST) & (weights <= LARGEST)).all():
             raise DataError(
                 f"the static estimate must be {shape[-1]} finite numbers above 0 (from "
-                f"{1 / workers.LARGEST:g} to {workers.LARGEST:g}), one per worker; it is "
-                f"{weights.tolist()}"
+                f"{1 / LARGEST:g} to {LARGEST:g}), one per worker; it is {weights.tolist()}"
             )
         return in_proportion(setting, np.broadcast_to(weights, shape))
 
@@ -245,10 +261,23 @@ class Smoothed(_StartsEvenly):
     The controller of Tyagi and Sharma (ACSOS'20, section III-C): times are
     :math:`m \leftarrow w t + (1 - w) m`, restarted after each adjustment. If a worker's throughput
     falls by more than the dead-band after its batch grew, the earlier batch is its upper bound.
-    The paper's weight w is not known here.
+
+    Attributes
+    ----------
+    dead_band
+        Keep all batch sizes if none would change by this fraction of its new value or more.
+    weight
+        Weight w of the last time, above 0 and at most 1. The paper's weight is not known here.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> workers = [(0, 100), (0, 300)]
+    >>> traceana.simulate_batching(workers, controller="smoothed").adjustments
+    1
     """
 
-    dead_band: float = workers.PUBLISHED["dead_band"]
+    dead_band: float = PUBLISHED["dead_band"]
     weight: float = 0.5
     name: str = "smoothed"
     settles: bool = False
@@ -279,9 +308,10 @@ class Smoothed(_StartsEvenly):
 class OmniLearn(_StartsEvenly):
     """Adjust batch sizes as the authors' later code, with equal corrections.
 
-    Times are means since the last adjustment. A batch changes by at least `dead_band` of its new
-    value, within the bounds; then the same number of samples is added to every worker to restore
-    the global batch. Without bounds (0 and infinity) a batch can become negative.
+    Times are means since the last adjustment. A worker's batch changes only if the change is at
+    least `dead_band` of its new value. The new values are clipped to the bounds, and the same
+    number of samples is added to every worker to restore the global batch. Without bounds (0 and
+    infinity), a batch can become negative, which no job could run.
 
     Examples
     --------
@@ -313,15 +343,22 @@ class OmniLearn(_StartsEvenly):
         moved = np.where(moves, np.clip(wanted, *self.bounds), seen.batches)
         excess = (moved.sum(-1, keepdims=True) - seen.global_batch) / moved.shape[-1]
         per_sample = times / np.maximum(seen.batches, 1)
-        new = workers.whole(
-            moved - excess, seen.global_batch, per_sample_s=per_sample, max_batch=np.inf
-        )
+        new = whole(moved - excess, seen.global_batch, per_sample_s=per_sample, max_batch=np.inf)
         return np.where(moves.any(-1, keepdims=True), new, seen.batches)
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """Minimize each step, with its throughput known in advance."""
+    """Minimize each step, with its throughput known in advance.
+
+    Examples
+    --------
+    >>> import traceana
+    >>> from traceana.simulate import Oracle
+    >>> result = traceana.simulate_batching([(0.1, 100), (0.1, 300)], controller=Oracle())
+    >>> result.workers["batch_first"].to_list()
+    [32, 96]
+    """
 
     name: str = "oracle"
     settles: bool = True
@@ -335,12 +372,10 @@ class Oracle:
         x, a, total = seen.samples_per_s, seen.overhead_s, seen.global_batch
         bounds: dict[str, Any] = {"min_batch": seen.min_batch, "max_batch": seen.max_batch}
         if seen.speed is not None:
-            times_of = partial(
-                workers.iteration_times, overhead_s=a, samples_per_s=x, speed=seen.speed
-            )
-            return workers.earliest(times_of, total, a.shape, **bounds)
-        split = workers.share(total, x, offsets=a * x, **bounds)
-        return workers.whole(split, total, per_sample_s=1 / x, fixed_s=a, max_batch=seen.max_batch)
+            times_of = partial(iteration_times, overhead_s=a, samples_per_s=x, speed=seen.speed)
+            return earliest(times_of, total, a.shape, **bounds)
+        split = share(total, x, offsets=a * x, **bounds)
+        return whole(split, total, per_sample_s=1 / x, fixed_s=a, max_batch=seen.max_batch)
 
 
 CONTROLLERS: Final[dict[str, Callable[[], BatchController]]] = {
@@ -375,13 +410,23 @@ def find_controller(controller: Any, /) -> BatchController:  # noqa: ANN401
     """Return a controller by its name, or as it is."""
     if isinstance(controller, str) and controller in CONTROLLERS:
         return CONTROLLERS[controller]()
-    methods = (getattr(controller, name, None) for name in _PARTS[2:])
-    has_all = all(hasattr(controller, name) for name in _PARTS)
-    if isinstance(controller, type) or not has_all or not all(takes(each, 1) for each in methods):
+    parts = ", ".join(_PARTS)
+    lacking = [name for name in _PARTS if not hasattr(controller, name)]
+    if {"first", "adjust"} <= set(lacking):
         raise DataError(
-            f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)}, "
-            f"Static(estimate), or an object of your own with {', '.join(_PARTS)}, the last two of "
-            "which take one argument"
+            f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "
+            f"static, given as Static(estimate), or an object of your own with {parts})"
+        )
+    if lacking:
+        raise DataError(
+            f"controller {type(controller).__name__} has no {' and no '.join(lacking)}; a "
+            f"controller has {parts}"
+        )
+    methods = (controller.first, controller.adjust)
+    if isinstance(controller, type) or not all(takes(method, 1) for method in methods):
+        raise DataError(
+            f"controller {controller.name!r} must be an object, not a class, whose first and "
+            "adjust each take one argument, the observations"
         )
     return controller
 

@@ -13,12 +13,24 @@ from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
 from traceana.errors import DataError
-from traceana.simulate.batching import controllers as controls
-from traceana.simulate.batching import simulate
+from traceana.simulate.batching.controllers import (
+    BatchController,
+    Measured,
+    Oracle,
+    Uniform,
+    read_controllers,
+)
+from traceana.simulate.batching.simulate import (
+    Course,
+    check_memory,
+    check_setting,
+    notes_of,
+    run_course,
+)
 from traceana.simulate.batching.tables import BatchingReplay, ReplayEpisodes, ReplayJobs
 from traceana.simulate.batching.workers import LARGEST
 from traceana.simulate.frames import read_columns
-from traceana.stats.arguments import check_count
+from traceana.stats.arguments import check_count, is_number
 from traceana.stats.arrays import Floats
 from traceana.store.frames import column_names
 from traceana.tables.declare import schema_of
@@ -76,8 +88,6 @@ def read_samples(
     return jobs, others
 
 
-WITHIN: Final = 0.1
-"""Relative difference from the oracle's step up to which a step counts as recovered."""
 _IN_A_ROW: Final = 3
 """Consecutive steps near the oracle's that count as recovery."""
 
@@ -123,8 +133,9 @@ def with_and_without(job: RecordedJob, episodes: pl.DataFrame, /) -> Floats:
 def _episode_rows(
     job: RecordedJob,
     episodes: pl.DataFrame,
-    courses: dict[str, simulate.Course],
+    courses: dict[str, Course],
     names: Sequence[str],
+    within: float,
 ) -> Iterator[dict[str, Any]]:
     """Yield one row per episode and controller, from the runs of `with_and_without`."""
     best = courses["oracle"].step_s[:, 0]
@@ -137,23 +148,28 @@ def _episode_rows(
             course = courses[name]
             row = {**episode, "controller": name, "n_steps": int(ticks.sum()), "note": note}
             if ticks.any():
-                step_s = course.step_s[:, 0]
+                step_s, clock = course.step_s[:, 0], job.time_s[ticks]
                 time = float(step_s[ticks].sum())
-                good = step_s[ticks] <= (1 + WITHIN) * best[ticks]
+                good = step_s[ticks] <= (1 + within) * best[ticks]
                 starts = np.flatnonzero(np.convolve(good, np.ones(_IN_A_ROW), "valid") == _IN_A_ROW)
                 recovers = len(good) >= _IN_A_ROW and len(starts) > 0
                 row |= {
                     "time": time,
+                    "ratio_to_oracle": time / best[ticks].sum(),
                     "fraction_within": good.mean(),
                     "recovery_steps": starts[0] if recovers else None,
+                    "recovery_s": clock[starts[0]] - clock[0] if recovers else None,
                 }
                 if others.any():
-                    without = course.step_s[ticks, run].sum()
-                    row |= {"cost": time - without, "cost_fraction": time / without - 1}
+                    without, later = course.step_s[:, run], job.time_s > episode["end_s"]
+                    row["cost"] = time - without[ticks].sum()
+                    row["cost_fraction"] = time / without[ticks].sum() - 1
+                    row["cost_after"] = (step_s[later] - without[later]).sum()
             yield row
 
 
-_CONTROLLERS = ("uniform", controls.Measured(), "proportional", "damped", "oracle")
+_LARGEST_WITHIN: Final = 1000
+_CONTROLLERS = ("uniform", Measured(), "proportional", "damped", "oracle")
 _NONE = "no time at which all of two or more workers have a sample"
 _QUANTILES = {"p05": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 
@@ -164,8 +180,9 @@ def replay_batching(
     by: str = "job_id",
     *,
     episodes: IntoFrame | None = None,
-    controllers: Sequence[str | controls.BatchController] = _CONTROLLERS,
+    controllers: Sequence[str | BatchController] = _CONTROLLERS,
     batch: int = 64,
+    within: float = 0.1,
     time: str = "time_s",
     worker: str = "worker_id",
     value: str = "batch_time",
@@ -190,6 +207,8 @@ def replay_batching(
         Names or objects, as for :func:`simulate_batching`.
     batch
         Samples of a worker under equal batches: the resolution of a batch size.
+    within
+        Relative difference from the oracle's step up to which a step counts as recovered.
     by, worker
         Columns of the job and the worker: values of any type, which become text.
     time
@@ -197,6 +216,12 @@ def replay_batching(
         seconds.
     value
         Column of the iteration time, in any unit; the result has the same unit.
+
+    Raises
+    ------
+    DataError
+        If a (by, worker, time) has several rows, no job has a time with all of two or more workers,
+        or an episode names an unknown worker.
 
     Examples
     --------
@@ -207,7 +232,9 @@ def replay_batching(
     >>> replay.jobs.select("controller", pl.col("speedup").round(2)).rows()
     [('uniform', 1.0), ('proportional', 1.28)]
     """
-    chosen = controls.read_controllers(controllers)
+    chosen = read_controllers(controllers)
+    if not (is_number(within) and 0 <= within <= _LARGEST_WITHIN):
+        raise DataError(f"within must be from 0 to {_LARGEST_WITHIN:,}; it is {within!r}")
     check_count("batch", batch, most=10**12)
     episode_table = read_episodes(episodes, by)
     jobs: list[dict[str, Any]] = []
@@ -221,14 +248,14 @@ def replay_batching(
         runs = with_and_without(job, of_job)
         ticks, number, n_workers = runs.shape
         setting = {"global_batch": batch * n_workers, "steps": ticks}
-        simulate.check_setting(batch * n_workers, n_workers, 1, np.inf, ticks)
-        simulate.check_memory(ticks, number, n_workers)
-        run = partial(simulate.run_course, np.zeros((number, n_workers)), batch / runs, **setting)
-        every = {"uniform": controls.Uniform(), "oracle": controls.Oracle(), **chosen}
+        check_setting(batch * n_workers, n_workers, 1, np.inf, ticks)
+        check_memory(ticks, number, n_workers)
+        run = partial(run_course, np.zeros((number, n_workers)), batch / runs, **setting)
+        every = {"uniform": Uniform(), "oracle": Oracle(), **chosen}
         courses = {name: run(controller) for name, controller in every.items()}
         for name, controller in chosen.items():
             course, key = courses[name], {"job_id": job.job_id, "controller": name}
-            (note, *_) = simulate.notes_of(controller, course)
+            (note, *_) = notes_of(controller, course)
             jobs.append(key | _job_row(job, course, courses) | {"note": note})
             steps.append(
                 pl.DataFrame({**key, "time_s": job.time_s, "step_time": course.step_s[:, 0]})
@@ -243,7 +270,7 @@ def replay_batching(
                 "busy_fraction": course.worker_s[0] / course.step_s[:, 0].sum(),
             }
             workers.append(pl.DataFrame(key | columns))
-        rows += _episode_rows(job, of_job, courses, list(chosen))
+        rows += _episode_rows(job, of_job, courses, list(chosen), within)
     jobs += [
         {"job_id": job, "controller": name, "n_steps": 0, "n_excluded": ticks, "note": _NONE}
         for job, ticks in others.items()
@@ -254,12 +281,11 @@ def replay_batching(
         pl.concat(steps),
         pl.concat(workers),
         pl.DataFrame(rows, schema=schema_of(ReplayEpisodes)),
+        within,
     )
 
 
-def _job_row(
-    job: RecordedJob, course: simulate.Course, courses: dict[str, simulate.Course]
-) -> dict[str, Any]:
+def _job_row(job: RecordedJob, course: Course, courses: dict[str, Course]) -> dict[str, Any]:
     each = (course, courses["uniform"], courses["oracle"])
     step_s, usual_s, best_s = (of.step_s[:, 0] for of in each)
     spent, usual, best = step_s.sum(), usual_s.sum(), best_s.sum()

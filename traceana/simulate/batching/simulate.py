@@ -204,10 +204,11 @@ def simulate_batching(
 ) -> BatchingResult:
     r"""Simulate synchronous training on heterogeneous workers under a batch-size controller.
 
-    Worker k takes :math:`t_k = a_k + b_k / x_k` seconds for its :math:`b_k` samples, a step
-    :math:`\max_k t_k`. Batch sizes are rounded down, and remaining samples go one by one to the
-    worker that would finish first. A controller sees the times after a step (Tyagi and Sharma,
-    Taming Resource Heterogeneity in Distributed ML Training, ACSOS'20).
+    Worker k takes :math:`t_k = a_k + b_k / x_k` seconds for its :math:`b_k` samples, with
+    :math:`x_k` a function of the batch size if the workers have a `speed`; a step takes
+    :math:`\max_k t_k`. Batch sizes are rounded down, and the remaining samples of the global batch
+    go one by one to the worker that would finish first. A controller sees the times after a step
+    (Tyagi and Sharma, Taming Resource Heterogeneity in Distributed ML Training, ACSOS'20).
 
     Parameters
     ----------
@@ -216,10 +217,11 @@ def simulate_batching(
         samples_per_s] of any supported engine, one row per worker.
     controller
         ``uniform``; ``measured`` (one adjustment to the throughput of the first 10 steps);
-        ``proportional`` (as published, scaled to the global batch); ``smoothed`` (of the paper:
-        smoothed times, dead-band of 5 %, learned upper bound); ``damped`` (dead-band of 0.2, mean
-        times); ``omnilearn`` (the authors' later code); ``oracle``; or a :class:`BatchController`,
-        such as ``Static([48, 24, 24])``.
+        ``proportional`` (as published, scaled to the global batch); ``smoothed`` (the controller of
+        the paper: smoothed times, a dead-band of 5 % and a learned upper bound); ``damped`` (a
+        dead-band of 0.2 and mean times); ``omnilearn`` (the authors' later code); ``oracle``; or an
+        object
+        with the methods of :class:`BatchController`, such as ``Static([48, 24, 24])``.
     global_batch
         Samples of a step; 64 per worker by default.
     steps
@@ -227,6 +229,12 @@ def simulate_batching(
     min_batch, max_batch
         Bounds of a worker's batch size (`omnilearn` has its own, and the proportional controller
         as published, ``Proportional(keeps_global_batch=False)``, has none).
+
+    Raises
+    ------
+    DataError
+        If the bounds exclude the global batch, there are more steps than rows of throughput, or the
+        steps would not fit into memory.
 
     Examples
     --------

@@ -36,7 +36,6 @@ _CONTROLLERS: Final = (
     "omnilearn",
     "oracle",
 )
-_SAMPLES_PER_CORE_S: Final = 4.0
 _BLOCK: Final = 4_000_000
 """Worker steps simulated at once, which take some hundred megabytes."""
 
@@ -51,13 +50,16 @@ def sweep_batching(
     noise_cvs: Sequence[float] = (0.0, 0.1),
     seeds: Iterable[int] = range(10),
     global_batch: int = 192,
+    samples_per_core_s: float = 4.0,
     steps: int = 200,
+    min_batch: int = 1,
+    max_batch: float = math.inf,
     progress: Callable[[float], None] | None = None,
 ) -> pl.DataFrame:
     r"""Simulate jobs of increasing heterogeneity under several controllers.
 
     Worker k with :math:`c_k` cores takes :math:`a + \varepsilon b_k / (r c_k)` seconds for
-    :math:`b_k` samples, r being 4 samples/s of a core and :math:`\varepsilon` lognormal noise of
+    :math:`b_k` samples, r being samples/s of a core and :math:`\varepsilon` lognormal noise of
     mean 1, drawn for each worker and step. By default a step of equal workers takes 1 s plus the
     overhead a. All runs with the same number of workers are simulated as one array; a seed draws
     the same noise for every level, overhead and controller.
@@ -76,8 +78,10 @@ def sweep_batching(
         Coefficients of variation of the noise. Without noise there is one run, with a null seed.
     seeds
         Seeds of the noise, one run each.
-    global_batch, steps
+    global_batch, steps, min_batch, max_batch
         As in :func:`simulate_batching`.
+    samples_per_core_s
+        Throughput of a core.
     progress
         Called with the completed fraction.
 
@@ -101,28 +105,32 @@ def sweep_batching(
     overheads_s, noise_cvs = as_list("overheads_s", overheads_s), as_list("noise_cvs", noise_cvs)
     seeds = read_seeds(seeds)
     by_name = read_controllers(controllers, static=None)
-    settings = {"overheads_s": overheads_s, "noise_cvs": noise_cvs, "seeds": seeds}
-    for what, values in settings.items():
-        if what != "seeds" and not all(is_number(x) and 0 <= x <= 1e9 for x in values):
-            raise DataError(f"{what} must be from 0 to 1e9; found {values}")
+    settings = {"overheads_s": overheads_s, "noise_cvs": noise_cvs}
+    for what, numbers in (settings | {"samples_per_core_s": [samples_per_core_s]}).items():
+        least = 0.0 if what in settings else 1e-9
+        if not all(is_number(number) and least <= number <= 1e9 for number in numbers):
+            raise DataError(f"{what} must be from {least:g} to 1e9; found {list(numbers)}")
+    for what, values in (settings | {"seeds": seeds}).items():
         if not values or len(set(values)) < len(values):
             raise DataError(f"{what} must be one or more distinct values; found {values}")
     for of_level in cores.values():
-        simulate.check_setting(global_batch, len(of_level), 1, math.inf, steps)
+        simulate.check_setting(global_batch, len(of_level), min_batch, max_batch, steps)
         simulate.check_memory(steps, len(cores) * len(overheads_s), len(of_level))
+    setting: dict[str, Any] = {"global_batch": global_batch, "steps": steps}
+    setting |= {"min_batch": min_batch, "max_batch": max_batch}
     rows: list[dict[str, Any]] = []
     blocks = list(_blocks(cores, len(overheads_s), noise_cvs, seeds, steps))
     for done, (some, noise_cv, of_seeds) in enumerate(blocks):
         keys = list(product(some, overheads_s, of_seeds))
         table = np.array([cores[level] for level, _, _ in keys], dtype=float)
         overhead = np.repeat([[a] for _, a, _ in keys], table.shape[1], axis=1)
-        rate = _SAMPLES_PER_CORE_S * table / _noise(table, keys, noise_cv, steps)
-        run = partial(simulate.run_course, overhead, rate, global_batch=global_batch, steps=steps)
+        rate = samples_per_core_s * table / _noise(table, keys, noise_cv, steps)
+        run = partial(simulate.run_course, overhead, rate, **setting)
         usual = run(Uniform())
         for number, (name, controller) in enumerate(by_name.items(), 1):
             decides = controller or Static(table)
             course = run(decides)
-            of_run = _rows(course, usual, keys, cores)
+            of_run = _rows(course, usual, keys, cores, goal=global_batch * steps)
             for row, note in zip(of_run, simulate.notes_of(decides, course), strict=True):
                 rows.append(row | {"noise_cv": float(noise_cv), "controller": name, "note": note})
             if progress is not None:
@@ -173,9 +181,12 @@ def _rows(
     usual: simulate.Course,
     keys: Sequence[tuple[str, float, int | None]],
     cores: Mapping[str, Sequence[float]],
+    *,
+    goal: int,
 ) -> Iterator[dict[str, Any]]:
-    time_s, speedup, waiting = course.step_s.sum(0), course.speedup(usual), course.waiting
-    samples = course.samples.sum(0)
+    clock, trained = course.step_s.cumsum(0), course.samples.cumsum(0)
+    reached, reaches = (trained >= goal).argmax(0), trained[-1] >= goal
+    time_s, speedup, waiting = clock[-1], course.speedup(usual), course.waiting
     for run, (level, overhead_s, seed) in enumerate(keys):
         of_level = cores[level]
         yield {
@@ -185,11 +196,12 @@ def _rows(
             "overhead_s": float(overhead_s),
             "seed": seed,
             "time_s": time_s[run],
-            "samples": samples[run],
-            "step_s": time_s[run] / len(course.step_s),
+            "samples": trained[-1][run],
+            "step_s": time_s[run] / len(clock),
             "speedup": speedup[run],
             "idle_fraction": waiting[run],
             "adjustments": course.adjustments[run],
+            "time_to_samples_s": clock[reached[run], run] if reaches[run] else None,
         }
 
 

@@ -68,10 +68,14 @@ class BatchingResult(Result):
 
     Attributes
     ----------
+    controller
+        Name of the controller.
     batches, steps, workers
         Batch sizes where they change, steps and workers.
-    time_s, samples, uniform_time_s
-        Time of the job and samples trained; time of as many steps with equal batches.
+    time_s, samples
+        Time of the job and samples trained.
+    uniform_time_s
+        Time of as many steps with equal batches on the same workers.
     speedup
         Time per sample with equal batches over time per sample with this controller.
     adjustments
@@ -79,7 +83,8 @@ class BatchingResult(Result):
     idle_fraction
         Fraction of the workers' time spent waiting: 1 - sum of times / (K * time_s).
     note
-        Such as a negative batch size, or a dead-band that kept the controller from adjusting.
+        What to know of the result, such as a negative batch size or a dead-band that kept the
+        controller from any adjustment; None otherwise.
 
     Examples
     --------
@@ -203,13 +208,16 @@ class ReplayEpisodes(ResultTable):
     time = number("Time", "time of these steps, in the unit of the samples")
     cost = number("Cost", "`time` minus that with the worker at its usual time")
     cost_fraction = fraction("Relative cost", "`cost` over the time without it")
+    cost_after = number("Cost after", "additional time of all later steps")
+    ratio_to_oracle = ratio("Ratio to oracle", "`time` over the oracle's")
     fraction_within = fraction(
-        "Near the oracle", "fraction of steps that take at most 1.1 times the oracle's"
+        "Near the oracle", "fraction of steps that take at most 1 + `within` times the oracle's"
     )
     recovery_steps = count(
         "Recovery (steps)",
         "steps until the first of three such steps in a row; null if the episode ends before",
     )
+    recovery_s = number("Recovery (s)", "the same as time in the trace", unit="s")
     note = text("Note", "why values are missing")
 
 
@@ -222,8 +230,14 @@ class BatchingReplay(Result):
     jobs
         One row per job and controller. A job without a time at which all of two or more workers
         have a sample has nulls and a note; it comes last and is in no other frame.
-    steps, workers, episodes
-        One row per job, controller and step or worker; per episode and controller.
+    steps
+        One row per job, controller and step.
+    workers
+        One row per job, controller and worker.
+    episodes
+        One row per episode and controller; empty if no episodes were given.
+    within
+        Relative difference from the oracle's step up to which a step counts as recovered.
 
     Examples
     --------
@@ -244,6 +258,7 @@ class BatchingReplay(Result):
     steps: Annotated[pl.DataFrame, ReplaySteps]
     workers: Annotated[pl.DataFrame, ReplayWorkers]
     episodes: Annotated[pl.DataFrame, ReplayEpisodes]
+    within: float
 
     def summary(self) -> str:
         """Return a short text on the result."""
@@ -278,6 +293,9 @@ class BatchingSweep(BatchingSetting):
     speedup = ratio("Speedup", "over uniform batches under the same noise")
     idle_fraction = fraction("Idle", "fraction of the workers' time spent waiting")
     adjustments = count("Adjustments", "steps at which batch sizes changed")
+    time_to_samples_s = number(
+        "Time to samples (s)", "time at which global_batch * steps samples are trained", unit="s"
+    )
     note = text("Note", "a batch size was negative, or a dead-band kept all of them")
 
 
@@ -325,6 +343,11 @@ class PublishedGains(ResultTable):
     )
     largest_gain = declare.ratio("Maximum speedup", "mean(x) / min(x) of the workers")
     is_plausible = flag("Plausible", "whether the factor is at most `largest_gain`")
+    note = text("Note", "explanation")
+    overhead_at_flops = fraction(
+        "Overhead at FLOPS",
+        "overhead at which `flops_ratio` gives the published factor; null: impossible",
+    )
     reached_by = text(
         "Device pairs that reach it",
         "pairs of known devices, fast and slow, whose FLOPS allow the published factor, in the "

@@ -54,7 +54,10 @@ def share(
     min_batch: float,
     max_batch: float | Floats,
 ) -> Floats:
-    r"""Return :math:`\min(\max(c w_k - o_k, low), high)` that add up to the total."""
+    r"""Return :math:`b_k = \min(\max(c w_k - o_k, min_batch), max_batch)` that add up to the total.
+
+    With throughputs as weights and overhead times throughput as offsets, all finish at time c.
+    """
     w = np.asarray(weights, dtype=float)
     o = np.broadcast_to(np.asarray(offsets, dtype=float), w.shape)
     level = (total + o.sum(-1, keepdims=True)) / w.sum(-1, keepdims=True)
@@ -183,13 +186,15 @@ class Workers:
 
     Attributes
     ----------
-    overhead_s, samples_per_s
-        K overheads, or one for all; K throughputs, or (steps, K) if they change.
+    overhead_s
+        K times of an iteration that do not depend on its samples, or one for all.
+    samples_per_s
+        K throughputs if they are constant, (steps, K) if they change from step to step.
     worker_id
         K names; by default 0, 1, 2, ...
     speed
-        Samples per second from (batch sizes, throughputs), such as :class:`Saturating`; None: the
-        throughputs, whatever the batch size.
+        Samples per second from (batch sizes, throughputs), such as :class:`Saturating` or a
+        function; None: the throughputs, whatever the batch size.
 
     Examples
     --------
