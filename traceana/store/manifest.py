@@ -74,7 +74,7 @@ class TableManifest:
     """Runtimes below which published correlations were computed, by outcome and column, such as
     ``success cpus``."""
     group_fallback: str | None = None
-    """Column of jobs whose value is the group of a job without one; None: it has no group."""
+    """Column of jobs whose value is the group of a job without one, or None for no group."""
     notes: tuple[str, ...] = ()
     """What a reader should know, one sentence each."""
     mapping: str = ""
@@ -102,7 +102,7 @@ class Manifest:
     homepage: str = ""
     """Description and terms of use."""
     short_title: str = ""
-    """Name in text and figures; empty: the title."""
+    """Name in text and figures, or an empty text for the title."""
     terms: dict[str, str] = field(default_factory=dict)
     """Meaning of codes in the data, by code."""
     source: str = "mapping"

@@ -63,7 +63,7 @@ class Store:
     only: tuple[str, ...] = ()
     """Traces to include; none means all."""
     master: str | None = None
-    """Master of the Spark that reduces tables; None: Polars does."""
+    """Master of the Spark that reduces tables, or None if Polars does."""
     _opened: dict[str, Trace] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
