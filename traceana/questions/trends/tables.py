@@ -101,7 +101,9 @@ class LevelChanges(ResultTable):
     n_rest = count("Other jobs", "comparable jobs outside of it")
     strata = count("Strata", "user, name, queue, size (wait: queue, size) with jobs on both sides")
     gpu_hours = hours("GPU-hours", "of the jobs within the stretch")
-    pvalue = number("p", "of the permutation test", display="pvalue")
+    pvalue = number(
+        "p", "of the permutation test; of weekends a t test over weeks", display="pvalue"
+    )
     note = text("Note", "the change without a user of two fifths of the jobs")
 
 
