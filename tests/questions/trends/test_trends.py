@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,21 +17,15 @@ from tests.questions.trends.logs import BEGIN_S, DAY_S, sessions, slower, statio
 from traceana import (
     add_table,
     build_report,
-    cluster_utilization,
     level_changes,
     open_store,
     outages,
-    read,
     trends,
     workload_summary,
 )
-from traceana.cli.options import limited_store
-from traceana.cohorts.observation import nodes_seen
 from traceana.errors import DataError
 from traceana.figures import plot_trends
-from traceana.ingesters.ingestion import store_frames
 from traceana.page.finding import Finding
-from traceana.questions.trends import section
 from traceana.questions.trends.by_period import comparable_days, divide_window
 from traceana.questions.trends.capacity import trends_of
 from traceana.questions.trends.section import _growth, build
@@ -254,121 +248,6 @@ def test_what_cannot_be_used_is_refused_in_one_line() -> None:
         trends(pl.DataFrame({"submit_s": [1.0, 9.0]}), gpus=0)
 
 
-def test_gpus_are_allocated_down_or_idle() -> None:
-    jobs = pl.DataFrame({"start_s": [0.0], "end_s": [DAY_S], "gpus": [4.0]})
-    machines = pl.DataFrame({"machine_id": ["a", "b"], "gpus": [8.0, 8.0]})
-    # two faults of one machine overlap: 12 h of 8 GPUs are down once
-    faults = pl.DataFrame(
-        {
-            "machine_id": ["a", "a"],
-            "start_s": [DAY_S, DAY_S + 3600],
-            "end_s": [DAY_S + 43_200, DAY_S + 7200],
-        }
-    )
-    found = cluster_utilization(
-        jobs, machines=machines, faults=faults, period="day", window=(0.0, 2 * DAY_S)
-    )
-    assert found["period"].to_list() == ["all", "day 1", "day 2"]
-    assert found["allocated"].to_list() == pytest.approx([0.125, 0.25, 0])
-    assert found["down"].to_list() == pytest.approx([0.125, 0, 0.25])
-    assert found["idle"].to_list() == pytest.approx([0.75, 0.75, 0.75])
-    with pytest.raises(DataError, match="unknown: pass gpus"):
-        cluster_utilization(jobs)
-
-
-@pytest.mark.parametrize("column", ["NodeList", "node"])
-def test_gpus_by_type_are_those_in_use_on_the_nodes_seen(tmp_path: Path, column: str) -> None:
-    # node a has 8 GPUs in use at a time, though no job has more than 4; b is of another type
-    jobs = pl.DataFrame(
-        {
-            "job_id": ["1", "2", "3", "4"],
-            "start_s": [0.0, 3600.0, 7200.0, 0.0],
-            "end_s": [7200.0, 10_800.0, 10_800.0, 3600.0],
-            "runtime_s": [7200.0, 7200.0, 3600.0, 3600.0],
-            "gpus": [4.0, 4.0, 4.0, 2.0],
-            "gpu_type": ["A", "A", "A", "B"],
-            column: ["a", "a", "a", "b"],
-            "status": "completed",
-        }
-    )
-    store = tmp_path / "store"
-    named = "\n".join(f'{name} = "{name}"' for name in jobs.columns if name != column)
-    mapping = f'[trace]\nkeep = ["{column}"]\n[jobs]\n{named}\n'
-    add_table(jobs, trace="mine", table="jobs", store=store, mapping=mapping)
-    trace = open_store(store).trace("mine")
-    assert nodes_seen(trace).select("machine_id", "gpu_type", "gpus").rows() == [
-        ("a", "A", 8.0),
-        ("b", "B", 2.0),
-    ]
-    found = trends_of(trace)
-    assert found.capacity is not None
-    whole = found.capacity.filter(period="all").select("gpu_type", "gpus", "allocated")
-    assert whole.rows() == [
-        ("all", 10, pytest.approx((8 + 8 + 4 + 2) / 30)),
-        ("A", 8, pytest.approx(20 / 24)),
-        ("B", 2, pytest.approx(2 / 6)),
-    ]
-    with limited_store(open_store(store), since=None, until=None, where=None, gpus=20) as place:
-        stated = trends_of(place.trace("mine"))
-    assert stated.capacity is not None
-    assert stated.capacity.select("gpus", "allocated").row(0) == (20, pytest.approx(22 / 60))
-    assert stated.capacity_source == "as stated"
-
-
-def test_nodes_that_have_slices_and_whole_gpus_are_of_no_type(tmp_path: Path) -> None:
-    jobs = pl.DataFrame(
-        {
-            "start_s": [0.0, 3600.0, 0.0, 3600.0],
-            "runtime_s": 3600.0,
-            "gpus": [4.0, 1 / 7, 4.0, 1 / 7],
-            "gpu_type": ["A100", "1g.5gb", "A100", "1g.5gb"],
-            "node": ["a", "a", "b", "b"],
-        }
-    )
-    mapping = '[trace]\nkeep = ["node"]\n[jobs]\n' + "\n".join(
-        f'{name} = "{name}"' for name in jobs.columns if name != "node"
-    )
-    add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
-    trace = open_store(tmp_path).trace("mine")
-    assert nodes_seen(trace)["gpu_type"].to_list() == [None, None]
-    capacity = trends_of(trace).capacity
-    assert capacity is not None
-    assert capacity["gpu_type"].unique().to_list() == ["all"]
-
-
-def test_the_hour_that_occurs_twice_adds_no_gpus_to_a_node(tmp_path: Path) -> None:
-    """Jobs of 8 GPUs for half an hour each, in a row on a node, over the end of summer time.
-
-    In local time those of 00:00 to 01:00 and of 01:00 to 02:00 UTC have the same times.
-    """
-    first = datetime(2026, 10, 24, 22, tzinfo=UTC)  # 0:00 in Berlin on the 25th
-    zone, rows = ZoneInfo("Europe/Berlin"), []
-    for half_hour in range(12):
-        start, end = (first + timedelta(minutes=30 * at) for at in (half_hour, half_hour + 1))
-        local = [time.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S") for time in (start, end)]
-        rows.append(f"{half_hour}|a|COMPLETED|{local[0]}|{local[0]}|{local[1]}|gres/gpu=8|n1")
-    heading = "JobID|User|State|Submit|Start|End|AllocTRES|NodeList"
-    (tmp_path / "sacct.txt").write_text("\n".join([heading, *rows]))
-    trace = read(tmp_path / "sacct.txt", timezone="Europe/Berlin")
-    assert nodes_seen(trace)["gpus"].to_list() == [8.0]
-
-
-@pytest.mark.parametrize("unit_s", [1.0, 36.0, 60.0])
-def test_rounded_durations_add_no_gpus_to_a_node(tmp_path: Path, unit_s: float) -> None:
-    # jobs of 8 GPUs in a row on a node of 8: a duration that is rounded up overlaps the next job
-    runtime = np.random.default_rng(1).lognormal(7, 1, 200)
-    end = np.cumsum(runtime)
-    jobs = pl.DataFrame({"start_s": end - runtime, "runtime_s": runtime}).with_columns(
-        (pl.col("runtime_s") / unit_s).ceil() * unit_s, gpus=8.0, node=pl.lit("a")
-    )
-    mapping = (
-        '[trace]\nkeep = ["node"]\n[jobs]\nstart_s = "start_s"\nruntime_s = "runtime_s"\n'
-        'gpus = "gpus"\n'
-    )
-    add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=mapping)
-    assert nodes_seen(open_store(tmp_path).trace("mine"))["gpus"].to_list() == [8.0]
-
-
 def test_longer_waits_and_less_demand_are_stretches() -> None:
     jobs = stationary(5, days=90, per_day=200)
     since = BEGIN_S + 50 * DAY_S
@@ -391,100 +270,6 @@ def test_long_jobs_after_the_last_start_are_no_lower_demand() -> None:
     longer = last.with_columns(end_s=end, runtime_s=end - pl.col("start_s"))
     found = level_changes(pl.concat([jobs[:-1], longer]), timezone="UTC")
     assert found.filter(measure="demand").is_empty()
-
-
-def test_a_regression_is_also_stated_without_a_user_of_most_jobs() -> None:
-    jobs = stationary(2, days=60, per_day=200)
-    most = pl.when(pl.int_range(pl.len()) % 2 == 0).then(pl.lit("svc")).otherwise("user")
-    slow = slower(jobs.with_columns(user=most), BEGIN_S + 40 * DAY_S, 1.4)
-    [row] = level_changes(slow, timezone="UTC").filter(measure="runtime").rows(named=True)
-    assert row["note"].startswith("without svc: ")
-    assert row["earliest"] <= "2026-04-11" <= row["latest"]
-    assert row["ci_low"] < 0.4 < row["ci_high"]
-
-
-def _with_name(
-    jobs: pl.DataFrame,
-    since_s: float | None,
-    factor: float,
-    *,
-    user: str = "ann",
-    sigma: float = 0.12,
-    seed: int = 7,
-) -> pl.DataFrame:
-    """Add four jobs a day of one user and name whose runtimes change at a time."""
-    rng = np.random.default_rng(seed)
-    start = BEGIN_S + DAY_S * np.sort(rng.uniform(0, 90, 360))
-    runtime = np.exp(rng.normal(9, sigma, 360))
-    if since_s is not None:
-        runtime *= np.where(start >= since_s, factor, 1.0)
-    own = pl.DataFrame(
-        {
-            "user": user,
-            "job_name": [f"nightly-{one}" for one in range(360)],
-            "gpus": 4.0,
-            "job_id": [f"n{one}" for one in range(360)],
-            "status": "completed",
-            "submit_s": start - 60,
-            "start_s": start,
-            "end_s": start + runtime,
-            "runtime_s": runtime,
-        }
-    )
-    return pl.concat([jobs, own], how="diagonal")
-
-
-def test_a_regression_of_one_name_of_a_user_is_stated_as_theirs() -> None:
-    since = BEGIN_S + 55 * DAY_S
-    jobs = _with_name(stationary(6), since, 1.15)
-    [row] = level_changes(jobs, timezone="UTC").rows(named=True)
-    assert (row["measure"], row["user"], row["job_name"]) == ("runtime", "ann", "nightly#")
-    assert abs(row["start_s"] - since) <= 3 * DAY_S
-    assert row["end_s"] is None
-    assert row["ci_low"] < 0.15 < row["ci_high"]
-    assert row["ci_low"] > 0.1
-    # jobs that began on the last days may not have ended
-    kept = jobs.filter(pl.col("user") == "ann", pl.col("start_s") < BEGIN_S + 89 * DAY_S)
-    assert row["n"] + row["n_rest"] == pytest.approx(kept.height, abs=8)
-
-
-def test_failures_of_one_user_since_a_date_are_stated_as_theirs() -> None:
-    since = BEGIN_S + 50 * DAY_S
-    jobs, rng = _with_name(stationary(6), None, 1.0), np.random.default_rng(9)
-    rate = pl.when(pl.col("start_s") >= since).then(0.45).otherwise(0.05)
-    fails = (pl.col("user") == "ann") & (pl.Series(rng.random(jobs.height)) < rate)
-    jobs = jobs.with_columns(status=pl.when(fails).then(pl.lit("failed")).otherwise("status"))
-    [row] = level_changes(jobs, timezone="UTC").rows(named=True)
-    assert (row["measure"], row["user"], row["job_name"]) == ("failure rate", "ann", None)
-    assert abs(row["start_s"] - since) <= 2 * DAY_S
-    assert row["ci_low"] < 0.4 < row["ci_high"]
-    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
-    texts = [str(one) for one in section.build([trace]).findings]
-    stated = f"failure rate of comparable jobs of user ann {100 * row['effect']:.2g} percentage"
-    assert any(stated in text for text in texts)
-
-
-def test_a_regression_of_two_users_is_stated_of_both() -> None:
-    since = BEGIN_S + 55 * DAY_S
-    bob: dict[str, Any] = {"user": "bob", "sigma": 0.22, "seed": 8}
-    ann = _with_name(stationary(6), since, 1.15)
-    found = level_changes(_with_name(ann, since, 1.15, **bob), timezone="UTC")
-    assert sorted(found.filter(measure="runtime")["user"]) == ["ann", "bob"]
-    assert found["start_s"].to_list() == [pytest.approx(since, abs=5 * DAY_S)] * 2
-    alone = _with_name(ann, None, 1.0, **bob)
-    assert level_changes(alone, timezone="UTC")["user"].to_list() == ["ann"]
-
-
-def test_a_change_of_all_jobs_is_not_that_of_one_name() -> None:
-    since = BEGIN_S + 55 * DAY_S
-    jobs = _with_name(stationary(6, per_day=300), None, 1.0)
-    found = level_changes(slower(jobs, since, 1.2), timezone="UTC")
-    assert found.select("measure", "user").rows() == [("runtime", None)]
-
-
-def test_names_of_users_without_a_change_have_none() -> None:
-    for seed in (1, 2):
-        assert level_changes(_with_name(stationary(seed + 20), None, 1.0)).is_empty()
 
 
 def test_medians_of_few_jobs_are_not_drawn() -> None:
