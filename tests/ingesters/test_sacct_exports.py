@@ -202,11 +202,11 @@ def test_a_list_in_any_order_has_as_many_nodes(numbers: list[int]) -> None:
     assert expand_hosts(f"gpu[{','.join(name[3:] for name in names)}]") == names
 
 
-@pytest.mark.parametrize(("old", "is_export"), [(1, True), (300, False)])
+@pytest.mark.parametrize(("old", "is_export"), [(1, True), (7, False), (300, True)])
 def test_the_window_of_an_export_begins_with_its_first_end(
     write: Write, tmp_path: Path, old: int, *, is_export: bool
 ) -> None:
-    """Few jobs of the days before it ended in it: an export. As many as later: a whole log."""
+    """Few jobs of the days before it ended in it, or many, of which none ended as soon as later."""
     day = dt.timedelta(days=1)
     begin = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
     rows = []

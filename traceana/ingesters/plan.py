@@ -44,8 +44,10 @@ _OF_WHAT_LASTED: Final = ("sacct", "kubectl")
 _DAY_S: Final = 86_400
 _FEW: Final = 0.02
 _RARE: Final = 0.2
+_MANY: Final = 10
 """Readers of exports that list what had not ended when they begin; submissions before the first
-end, of all since and of those of as long a time, below which the window begins with that end."""
+end, of all since and of those of as long a time, below which the window begins with that end; and
+those that would have ended by then, as later ones, from which it does so too."""
 _SCRATCH: Final = ".update"
 """Folder for the rows of new files until they are merged."""
 
@@ -409,28 +411,23 @@ def describe_trace(
 
 
 def _first_listed(mapping: Mapping, folder: Path) -> float:
-    """Return the first end of an export's jobs if few are of the time before; else -infinity."""
+    """Return the first end of an export's jobs if it lists only what lasted; else -infinity."""
     if mapping.reader not in _OF_WHAT_LASTED or "jobs" not in mapping.tables:
         return -math.inf
-    submit, end = pl.col("submit_s"), pl.col("end_s").min()
-    row = (
-        pl.scan_parquet(folder / "jobs.parquet")
-        .select(
-            first=submit.min(),
-            last=submit.max(),
-            end=end,
-            early=(submit < end).sum(),
-            late=(submit >= end).sum(),
-        )
-        .collect()
-        .row(0, named=True)
-    )
-    if row["first"] is None or row["end"] is None or row["end"] - row["first"] < _DAY_S:
+    jobs = pl.scan_parquet(folder / "jobs.parquet").select("submit_s", "end_s").collect()
+    submit = jobs["submit_s"].drop_nulls().sort()
+    end = jobs["end_s"].drop_nulls().min()
+    if not submit.len() or not isinstance(end, float):
         return -math.inf
-    before, since = row["end"] - row["first"], row["last"] - row["end"]
-    few = row["early"] <= _FEW * row["late"]
-    rare = row["early"] * since < _RARE * row["late"] * before
-    return row["end"] - 1.0 if few and rare else -math.inf  # the first end is within it
+    n_early = int(submit.search_sorted(end))
+    n_late, early = submit.len() - n_early, end - submit.head(n_early)
+    few = n_early <= _FEW * n_late and end - submit[0] >= _DAY_S
+    rare = n_early * (submit[-1] - end) < _RARE * n_late * (end - submit[0])
+    lasted = jobs.filter(pl.col("submit_s") >= end).select(pl.col("end_s") - pl.col("submit_s"))
+    ended = lasted.to_series().drop_nulls().sort().search_sorted(early, side="right")
+    would_have_ended = ended.sum() / max(n_late, 1)  # by the first end, if all were listed
+    # the first end is within it
+    return end - 1.0 if (few and rare) or would_have_ended >= _MANY else -math.inf
 
 
 def check_facts(mapping: Mapping, old: Manifest | None, /) -> None:

@@ -126,7 +126,7 @@ class Manifest:
     window_end_s: float | None = None
     window: str = "derived"
     """Observation window; ``stated``, or ``derived`` from the first and last time; that of an
-    export of Slurm or Kubernetes begins with its first end, if at most 2 % are older."""
+    export of Slurm or Kubernetes begins with its first end, if it lists only what lasted till then."""
     capacity: dict[str, Capacity] = field(default_factory=dict)
     """Machines by group (a value of the column ``cluster``, or ``all``), as ``[trace.capacity]`` of
     a mapping states them."""
