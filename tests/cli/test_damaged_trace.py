@@ -69,6 +69,19 @@ def test_each_command_goes_on_with_the_others(
     assert printed in done.stdout
 
 
+@pytest.mark.parametrize("limits", [[], ["--gpus", "4"]])
+def test_the_page_names_the_trace_that_it_lacks(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: list[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("traceana.report.run.count_workers", lambda: 1)
+    damage(store / "damaged" / "jobs.parquet", "cut")
+    run_command("report", "--only", "data-quality", "--out", tmp_path, "--store", store, *limits)
+    for name in ("index.md", "index.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert "Damaged and not on this page: damaged." in text
+
+
 def test_what_is_left_of_a_trace_is_ingested_anew(store: Path) -> None:
     before = {path.name: path.read_bytes() for path in (store / "damaged").iterdir()}
     for name in ("ledger.json", "jobs.parquet"):

@@ -82,18 +82,18 @@ def check_limits(since: str | None, until: str | None, window: tuple[str, str] |
 @contextmanager
 def readable_traces(store: Store, /) -> Iterator[Store]:
     """Yield a store without traces that cannot be read; state these, and exit with 2 at the end."""
-    readable, faults = [], []
+    readable, faults = [], {}
     for name in store.traces():
         try:
             _ = store.trace(name).manifest
         except StoreError as error:
-            faults.append(str(error))
+            faults[name] = str(error)
         else:
             readable.append(name)
     if faults and not readable:
-        raise StoreError(faults[0])
-    sys.stderr.writelines(f"traceana: left out: {fault}\n" for fault in faults)
-    yield replace(store, only=tuple(readable))
+        raise StoreError(next(iter(faults.values())))
+    sys.stderr.writelines(f"traceana: left out: {fault}\n" for fault in faults.values())
+    yield replace(store, only=tuple(readable), left_out=tuple(faults))
     if faults:
         raise typer.Exit(2)
 
@@ -139,7 +139,7 @@ def limited_store(
         for number, step in enumerate(steps):
             target = Path(scratch) / str(number)
             step(source, target)
-            source = open_store(target)
+            source = replace(open_store(target), left_out=source.left_out)
         yield source
 
 

@@ -366,6 +366,7 @@ def _shown(built: list[Built], context: Context) -> dict[str, Any]:
         if len({*titles}) == len(titles)
         else [trace.label for trace in context.traces],
         "synthetic": [trace.label for trace in context.traces if trace.synthetic],
+        "left_out": context.store.left_out,
     }
 
 
