@@ -125,8 +125,8 @@ class Manifest:
     window_start_s: float | None = None
     window_end_s: float | None = None
     window: str = "derived"
-    """Observation window; ``stated``, or ``derived`` from the first and last time; that of an
-    export of Slurm or Kubernetes begins with its first end, if it lists only what lasted till then."""
+    """Observation window; ``stated``, or ``derived`` from the first and last time; that of exports
+    of Slurm or Kubernetes begins with the first end, if one lists only what lasted till then."""
     capacity: dict[str, Capacity] = field(default_factory=dict)
     """Machines by group (a value of the column ``cluster``, or ``all``), as ``[trace.capacity]`` of
     a mapping states them."""

@@ -142,6 +142,21 @@ def test_a_log_without_failures_names_none() -> None:
     assert found["note"].to_list() == ["no comparable job failed"] * 2
 
 
+def test_a_node_of_all_failures_has_no_ratio() -> None:
+    jobs = pl.DataFrame(
+        {
+            "NodeList": ["n1"] * 200 + ["n2"] * 200 + ["n3"] * 200,
+            "status": ["failed"] * 40 + ["completed"] * 560,
+            "user": [f"u{place % 20}" for place in range(600)],
+        }
+    )
+    found = traceana.node_failures(jobs)
+    assert named(found) == ["n1"]
+    finding = _outliers(found)
+    assert "than comparable jobs: n1 (40 failures, 0 expected)." in finding
+    assert finding.alert == "node n1: all the failures of comparable jobs"
+
+
 def test_names_that_are_digests_give_the_same_result(tmp_path: Path) -> None:
     path = write_slurm_log(tmp_path / "log.txt", Planted(jobs=2_000, nodes=12, bad_node=7))
     traceana.ingest(path, store=tmp_path / "store", trace="mine")

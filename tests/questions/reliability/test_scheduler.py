@@ -71,6 +71,21 @@ def test_a_job_on_several_nodes_fails_by_the_one_that_ended_other_jobs_then() ->
     assert result.overall["rate"].item() == 1000 * 3 / 100
 
 
+def test_jobs_that_a_machine_ends_within_minutes_are_one_fault() -> None:
+    ends = [50.0, 80.0, 370.0, 900.0, 80.0]
+    faults = traceana.faults_of_jobs(
+        pl.DataFrame(
+            {
+                "NodeList": ["n1", "n1", "n1", "n1", "n1,n2"],
+                "end_s": ends,
+                "end_reason": "NODE_FAIL",
+                "status": "failed",
+            }
+        )
+    )
+    assert faults.rows() == [("n1", 50.0, "NODE_FAIL", 4), ("n1", 900.0, "NODE_FAIL", 1)]
+
+
 def test_a_report_on_a_slurm_log_shows_its_node_failures(tmp_path: Path) -> None:
     (tmp_path / "sacct.txt").write_text(_SACCT)
     content = section.build([traceana.read(tmp_path / "sacct.txt")])

@@ -72,16 +72,23 @@ def test_a_regression_of_one_name_of_a_user_is_stated_as_theirs() -> None:
     assert row["n"] + row["n_rest"] == pytest.approx(kept.height, abs=8)
 
 
-def test_failures_of_one_user_since_a_date_are_stated_as_theirs() -> None:
+@pytest.mark.parametrize(("after", "in_queue"), [(0.45, False), (0.7, True)])
+def test_failures_of_one_user_since_a_date_are_stated_as_theirs(
+    after: float, *, in_queue: bool
+) -> None:
+    """Also in a queue with a user of more jobs."""
     since = BEGIN_S + 50 * DAY_S
     jobs, rng = _with_name(stationary(6), None, 1.0), np.random.default_rng(9)
-    rate = pl.when(pl.col("start_s") >= since).then(0.45).otherwise(0.05)
+    rate = pl.when(pl.col("start_s") >= since).then(after).otherwise(0.05)
     fails = (pl.col("user") == "ann") & (pl.Series(rng.random(jobs.height)) < rate)
     jobs = jobs.with_columns(status=pl.when(fails).then(pl.lit("failed")).otherwise("status"))
+    if in_queue:
+        is_short = pl.col("user").is_in(["ann", "u0"])
+        jobs = jobs.with_columns(queue=pl.when(is_short).then(pl.lit("a")).otherwise(pl.lit("b")))
     [row] = level_changes(jobs, timezone="UTC").rows(named=True)
     assert (row["measure"], row["user"], row["job_name"]) == ("failure rate", "ann", None)
     assert abs(row["start_s"] - since) <= 2 * DAY_S
-    assert row["ci_low"] < 0.4 < row["ci_high"]
+    assert row["ci_low"] < after - 0.05 < row["ci_high"]
     trace = open_store(store_frames({"jobs": jobs})).trace("frames")
     texts = [str(one) for one in section.build([trace]).findings]
     stated = f"failure rate of comparable jobs of user ann {100 * row['effect']:.2g} percentage"

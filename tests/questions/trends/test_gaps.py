@@ -46,7 +46,8 @@ def test_waits_begin_with_the_second_submission_of_a_gap() -> None:
     found = waits_in_gaps(begin, until, submit, start)
     assert found[30] < 1e-5
     assert waits_in_gaps(begin, until, submit[:-1], start[:-1]).get(30, 1.0) > 0.01
-    of_all = gap_pvalues(begin, until, submit, start, (0.0, 610 * HOUR))
+    waits = pl.DataFrame({"submit_s": submit, "start_s": start}).with_columns(user=pl.lit("a"))
+    of_all = gap_pvalues(begin, until, waits, (0.0, 610 * HOUR))
     assert len(of_all) == 60
     assert of_all[30] < 0.01
     assert min(p for place, p in of_all.items() if place != 30) > 0.01

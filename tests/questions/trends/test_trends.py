@@ -126,12 +126,37 @@ def test_jobs_that_wait_while_none_runs_are_an_outage(hours: int) -> None:
     assert found >= 4
 
 
+def test_a_cluster_that_is_empty_while_many_users_wait_is_an_outage() -> None:
+    # of six hours, in a log in which long waits are usual
+    at = datetime(2026, 3, 25, 10, tzinfo=UTC).timestamp()
+    end, rng = at + 6 * 3600, np.random.default_rng(1)
+    jobs = sessions(3, days=40)
+    longer = np.where(rng.random(jobs.height) < 0.3, rng.exponential(20_000, jobs.height), 0)
+    jobs = jobs.with_columns(pl.col("start_s", "end_s") + pl.Series(longer))
+    start, until = pl.col("start_s"), pl.col("end_s")
+    late = start.is_between(at, end)
+    down = jobs.with_columns(
+        start_s=pl.when(late).then(end + (start - at) / 20).otherwise(start),
+        end_s=pl.when(start < at).then(until.clip(upper_bound=at)).otherwise(until),
+    ).with_columns(end_s=pl.max_horizontal("end_s", start + 60))
+    down = down.with_columns(runtime_s=pl.col("end_s") - pl.col("start_s"))
+    [row] = outages(down, timezone="UTC").rows(named=True)
+    assert row["start_s"] == pytest.approx(at, abs=900)
+    assert outages(down.drop("user"), timezone="UTC").is_empty()
+    assert outages(jobs, timezone="UTC").is_empty()
+
+
 def test_an_outage_of_one_gpu_type_is_stated_of_it(tmp_path: Path) -> None:
     at = datetime(2026, 3, 25, 9, tzinfo=UTC).timestamp()
     on_b = pl.col("user").str.contains("[0-4]$")
     jobs = sessions(3).with_columns(gpu_type=pl.when(on_b).then(pl.lit("B")).otherwise(pl.lit("A")))
-    down = pl.concat([jobs.filter(~on_b), with_outage(jobs.filter(on_b), at, 36)])
-    for name, rows in (("clean", jobs), ("down", down)):
+    away = pl.concat([jobs.filter(~on_b), with_outage(jobs.filter(on_b), at, 36)])
+    waits = pl.col("submit_s").is_between(at, at + 36 * 3600)
+    late = jobs.filter(on_b & waits).with_columns(
+        start_s=at + 36 * 3600, end_s=at + 36 * 3600 + pl.col("runtime_s")
+    )
+    down = pl.concat([away, late.select(away.columns)])
+    for name, rows in (("clean", jobs), ("away", away), ("down", down)):
         add_table(rows, trace=name, table="jobs", store=tmp_path)
         found = trends_of(open_store(tmp_path).trace(name))
         assert found.outages.is_empty()

@@ -94,12 +94,15 @@ def test_an_earlier_job_that_waits_is_seen_and_so_is_who_overtakes_it(tmp_path: 
 
 def test_the_page_names_reason_queue_and_who_holds_the_cpus(tmp_path: Path) -> None:
     [text] = section_waiting.build([stored(WAITING["cpus"], tmp_path / "cpus")]).findings
-    assert "100 % of the waits: enough GPUs were free, but with too few free CPUs" in text
+    assert (
+        "100 % of the hours that jobs waited, enough GPUs were free, but with too few free CPUs"
+        in text
+    )
     assert "are mostly those of eva (100 %)" in text
     [found] = section_waiting.build([stored(WAITING["other"], tmp_path / "other")]).findings
-    assert "only on nodes without jobs of its queue and GPU type (mostly queue a" in found
+    assert "only on nodes that run no jobs of its queue and GPU type (mostly queue a" in found
     assert isinstance(found, Finding)
-    assert found.alert.startswith("mine: 100 % of the waits: enough GPUs were free")
+    assert found.alert.startswith("mine: in 100 % of the hours that jobs waited, enough GPUs")
 
 
 def test_a_log_in_which_later_jobs_start_first_is_not_that_of_fifo(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -404,8 +404,7 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
         heading = "no node fails more often than comparable jobs elsewhere"
         return Finding(text, n=tested, certainty="cannot tell", heading=heading)
     parts = [
-        f"{row['node']} {three_digits(row['ratio'])} times (95 % CI "
-        f"{three_digits_range(row['ci_low'], row['ci_high'])}; {row['failures']:,} failures, "
+        f"{row['node']} {_times(row)}{row['failures']:,} failures, "
         f"{three_digits(row['expected'])} expected)"
         for row in more.head(_NAMED).rows(named=True)
     ]
@@ -416,15 +415,13 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
     first, lost = more.row(0, named=True), float(more["lost_gpu_hours"].fill_null(0).sum())
     cost = f" This costs {count(lost)} GPU-hours beyond what is expected." if lost else ""
     verb = "fails" if more.height == 1 else "fail"
-    alert = (
-        f"{'node' if more.height == 1 else 'nodes'} {names}: {three_digits(first['ratio'])} times "
-        "the failures of comparable jobs"
-    )
+    times = "all" if first["ratio"] is None else f"{three_digits(first['ratio'])} times"
+    alert = f"node{'s' * (more.height > 1)} {names}: {times} the failures of comparable jobs"
     return Finding(
         f"{more.height} of {plural(tested, 'node')} {verb} more often than comparable "
         f"jobs: {listed(parts)}.{_alike(nodes, more)}{cost}",
         effect=first["ratio"],
-        interval=(first["ci_low"], first["ci_high"]),
+        interval=None if first["ratio"] is None else (first["ci_low"], first["ci_high"]),
         n=first["n"],
         cost_gpu_h=lost,
         cost_jobs=float((more["failures"] - more["expected"]).sum()),
@@ -433,6 +430,14 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
         machine=names if more.height == 1 else "",
         heading=alert,
     )
+
+
+def _times(row: dict[str, Any]) -> str:
+    """Return the ratio of failures, which is none if no comparable job failed elsewhere."""
+    if row["ratio"] is None:
+        return "("
+    limits = three_digits_range(row["ci_low"], row["ci_high"])
+    return f"{three_digits(row['ratio'])} times (95 % CI {limits}; "
 
 
 def _slower(node: SlowNode) -> Finding:

@@ -235,6 +235,10 @@ def _shares(interval: float, mean: float, cost: float, restart: float) -> dict[s
     return {"effective_training_ratio": trains} | fractions
 
 
+_TOGETHER_S: Final = 300.0
+"""Time after a failure of a machine in which its other jobs end by the same."""
+
+
 @returns(JobFaults)
 def faults_of_jobs(
     jobs: IntoFrame,
@@ -246,10 +250,11 @@ def faults_of_jobs(
 ) -> pl.DataFrame:
     """Return the faults of machines that ended jobs.
 
-    A fault is an end of one or more jobs on the same machines at the same time, with an end reason
-    of class machine (see :func:`with_end_class`). Repair times are not known: pass ``end=None`` to
-    :func:`machine_reliability`. A fault of a job on several machines is that of one of them: of the
-    one that ended other jobs at that time, else it is not known which, and all are named.
+    A fault is the end of one or more jobs on the same machines, each at most 5 min after the one
+    before, with an end reason of class machine (see :func:`with_end_class`). Repair times are not
+    known: pass ``end=None`` to :func:`machine_reliability`. A fault of a job on several machines is
+    that of one of them: of the one that ended other jobs at that time, else it is not known which,
+    and all are named.
 
     Parameters
     ----------
@@ -278,16 +283,13 @@ def faults_of_jobs(
     """
     opened = open_frame(jobs, keys=(machine, end_reason, "status"), measures={"end": end})
     rows = with_end_class(collect(opened).drop_nulls().rename({end_reason: "end_reason"}))
-    table = (
-        rows.filter(pl.col(END_CLASS) == "machine")
-        .group_by(
-            pl.col(machine).cast(pl.String).alias("machine_id"),
-            pl.col(end).alias("start_s"),
-            pl.col("end_reason").cast(pl.String).alias("class"),
-        )
-        .agg(jobs=pl.len().cast(pl.Int64))
-    )
-    event = ["start_s", "class"]
+    rows = rows.filter(pl.col(END_CLASS) == "machine").sort(end)
+    table = rows.group_by(
+        pl.col(machine).cast(pl.String).alias("machine_id"),
+        pl.col("end_reason").cast(pl.String).alias("class"),
+        event=(pl.col(end).diff() > _TOGETHER_S).cum_sum().fill_null(0),
+    ).agg(start_s=pl.col(end).min(), jobs=pl.len().cast(pl.Int64))
+    event = ["event", "class"]
     each = table.with_columns(one=pl.col("machine_id").str.split(","))
     alone = each.filter(pl.col("one").list.len() == 1).select(*event, "machine_id")
     several = each.filter(pl.col("one").list.len() > 1).explode("one")
@@ -295,9 +297,9 @@ def faults_of_jobs(
     shared = shared.group_by(*event, "machine_id").agg(pl.col("one").min())
     table = table.join(shared, on=[*event, "machine_id"], how="left")
     table = table.group_by(*event, machine_id=pl.coalesce("one", "machine_id")).agg(
-        pl.col("jobs").sum()
+        pl.col("start_s").min(), pl.col("jobs").sum()
     )
-    return declared(table.sort("start_s", "machine_id", "class"), JobFaults)
+    return declared(table.drop("event").sort("start_s", "machine_id", "class"), JobFaults)
 
 
 NEEDS: Final = ({"faults": ("machine_id", "start_s")}, {"jobs": ("end_reason", "end_s", "status")})

@@ -480,8 +480,9 @@ def outages(
     A gap of an hour or more without a running job is an outage if it stands out from the tail of
     the others (see :func:`traceana.stats.segments.long_gaps`) by one of two measures: the bursts of
     starts that are usual at its hours, so that a quiet night or weekend is short; or how long jobs
-    that were submitted within it waited, while nothing ran. p is twice the smaller one, below 0.01.
-    How many are found, and how many are false: :doc:`/explanation/error-rates`.
+    that were submitted within it waited, while nothing ran. So it is if five users or more waited
+    till its end, each longer than chance explains. p is twice the smallest one, below 0.01. How
+    many are found, and how many are false: :doc:`/explanation/error-rates`.
 
     Parameters
     ----------
@@ -514,7 +515,7 @@ def idle_gaps(
 ) -> pl.DataFrame:
     """Return all gaps of an hour or more without a running job, as :func:`outages` does."""
     frame = open_jobs(jobs, window)
-    rows = collect(frame.select(BEGIN, UNTIL, HELD, "gpus", "submit_s"))
+    rows = collect(frame.select(BEGIN, UNTIL, HELD, "gpus", "submit_s", "user"))
     rows = rows.drop_nulls([BEGIN, UNTIL]).sort(BEGIN)
     if rows.height < 2:
         return pl.DataFrame(schema=schema_of(Outages))
@@ -523,8 +524,8 @@ def idle_gaps(
     gpu_rate = rows.select((pl.col("gpus") * pl.col(HELD)).sum()).item() / max(last - first, 1.0)
     gpu_rate = gpu_rate if rows["gpus"].count() else None
     waits = rows.filter(pl.col("submit_s") <= pl.col(BEGIN))
-    submit, start = (waits[name].to_numpy() for name in ("submit_s", BEGIN))
-    pvalues = gap_pvalues(begin, latest, submit, start, (first, last))
+    waits = waits.select("submit_s", "user", start_s=BEGIN)
+    pvalues = gap_pvalues(begin, latest, waits, (first, last))
     tested = []
     for place, p in sorted(pvalues.items()):
         low, high = float(latest[place]), float(begin[place + 1])

@@ -33,7 +33,7 @@ from traceana.questions.trends.by_period import (
     used_by,
 )
 from traceana.questions.trends.changes import changes_and_drift
-from traceana.questions.trends.gaps import failure_bursts
+from traceana.questions.trends.gaps import SHORTEST_S, failure_bursts
 from traceana.questions.trends.tables import ClusterUtilization, FailureBursts, IdleNodes
 from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Booleans
@@ -437,18 +437,22 @@ def _absent(trace: Trace) -> pl.DataFrame:
 
 
 def _of_types(trace: Trace, lost: pl.DataFrame, options: dict[str, Any]) -> pl.DataFrame:
-    """Return the outages of one GPU type alone, tested over all types."""
+    """Return the outages of one GPU type alone in which its jobs waited, tested over all types."""
     outages = lost.clear().with_columns(gpu_type=pl.lit(None, pl.String))
-    if not trace.has("jobs", ("gpu_type",)):
+    if not trace.has("jobs", ("gpu_type", "submit_s")):
         return outages
     name = pl.col("gpu_type").cast(pl.String)
     types = trace.scan("jobs").select(name).unique().drop_nulls().sort("gpu_type").collect()
     if not 1 < types.height <= _MOST_TYPES:
         return outages
     for (kind,) in types.iter_rows():
-        gaps = idle_gaps(trace.scan("jobs").filter(name == kind), **options)
+        jobs = trace.scan("jobs").filter(name == kind)
+        submit = jobs.select("submit_s").collect().to_series()
+        gaps = idle_gaps(jobs, **options)
         gaps = gaps.with_columns(pl.col("pvalue") * types.height, gpu_type=pl.lit(kind))
         for row in gaps.filter(pl.col("pvalue") < ALPHA / 2).iter_rows(named=True):
+            if not submit.is_between(row["start_s"], row["end_s"] - SHORTEST_S).any():
+                continue  # no job of the type was there to run
             low, high = (
                 pl.col(end).clip(row["start_s"], row["end_s"]) for end in ("start_s", "end_s")
             )

@@ -357,12 +357,11 @@ def _shift(cells: pl.DataFrame, inside: pl.Expr) -> float:
 
 
 def _is_of_one(cells: pl.DataFrame, inside: pl.Expr) -> bool:
-    """Return whether a change is that of one user: of the others it is less than half."""
-    users = cells["user"].value_counts(sort=True)
-    most = cells.filter(pl.col("user").eq_missing(users["user"][0]))
-    others = cells.filter(pl.col("user").ne_missing(users["user"][0]))
-    whole, rest = _shift(most, inside), _shift(others, inside)
-    return bool(rest * _shift(cells, inside) <= 0 or abs(rest) < abs(whole) / 2)
+    """Return whether a change is that of one user: without them it is less than half."""
+    whole = _shift(cells, inside)
+    users = cells["user"].value_counts(sort=True)["user"].head(_MOST_NAMES)
+    others = (_shift(cells.filter(pl.col("user").ne_missing(user)), inside) for user in users)
+    return any(rest * whole <= 0 or abs(rest) < abs(whole) / 2 for rest in others)
 
 
 def _date(time_s: float, timezone: str | None) -> str:

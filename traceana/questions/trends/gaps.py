@@ -29,13 +29,35 @@ _SHAPE: Final = 0.75
 
 
 def gap_pvalues(
-    begin: Floats, latest: Floats, submit: Floats, start: Floats, window: Window, /
+    begin: Floats, latest: Floats, waits: pl.DataFrame, window: Window, /
 ) -> dict[int, float]:
-    """Return p of the gaps without a running job, by place; `submit` and `start` in any order."""
+    """Return p of the gaps without a running job, by place; `waits` has submit_s, start_s, user."""
+    submit, start = (waits[name].to_numpy() for name in ("submit_s", "start_s"))
     idle = np.flatnonzero(begin[1:] - latest[:-1] >= SHORTEST_S).tolist()
     of_starts = dict(long_gaps(expected_starts(begin, *window), shape=_SHAPE))
     of_waits = waits_in_gaps(begin, latest, submit, start)
-    return {i: min(1.0, 2 * of_starts.get(i, 1.0), 2 * of_waits.get(i, 1.0)) for i in idle}
+    of_users = _users_in_gaps(waits.sort("submit_s"), {i: (latest[i], begin[i + 1]) for i in idle})
+    each = (of_starts, of_waits, of_users)
+    return {i: min(1.0, *(2 * pvalues.get(i, 1.0) for pvalues in each)) for i in idle}
+
+
+def _users_in_gaps(waits: pl.DataFrame, gaps: dict[int, tuple[float, float]]) -> dict[int, float]:
+    """Return p of gaps till the end of which five users or more wait, each longer than by chance.
+
+    It is the product over users of the fraction of all jobs that wait as long as their first one,
+    times the gaps. A user who submits within the last hour does not count.
+    """
+    every = (waits["start_s"] - waits["submit_s"]).sort()
+    pvalues: dict[int, float] = {}
+    for place, (low, high) in gaps.items():
+        first, after = waits["submit_s"].search_sorted(pl.Series([low, high - SHORTEST_S]))
+        inside = (
+            waits[first:after].drop_nulls("user").group_by("user").agg(pl.col("submit_s").min())
+        )
+        if inside.height >= _FEWEST_USERS:
+            shorter = every.search_sorted(high - inside["submit_s"])
+            pvalues[place] = len(gaps) * float((1 - shorter / every.len()).product())
+    return pvalues
 
 
 def expected_starts(begin: Floats, first: float, last: float, /) -> Floats:

@@ -70,6 +70,8 @@ _NAMED: Final = 3
 _MOST_OPEN: Final = 12
 """Periods of a table that is open."""
 _NOTICED: Final = 0.05
+_LONG_WAIT_S: Final = 600.0
+"""Median wait from which a longer one is an alert."""
 _ALPHA: Final = 0.05
 _CERTAIN: Final = 0.01
 """Bound of p of what may be a main result."""
@@ -454,6 +456,7 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
         hours = abs(row["level"] - row["level_rest"]) * 24 * row["n"]
     concerned = row["n"] * (part if measure != "wait" else float(worse))  # all of them wait
     certain = worse and size >= _NOTICED and measure != "demand" and row["ci_low"] > 0
+    certain = certain and (measure != "wait" or row["level"] >= _LONG_WAIT_S)
     return Finding(
         f"{text} ({_counts(row, strata)}).",
         effect=row["effect"],

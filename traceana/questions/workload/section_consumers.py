@@ -68,7 +68,8 @@ _ALARMING: Final = 0.01
 _SURE: Final = 0.001
 """The same of an account: few users are of one, so its level is not kept exactly."""
 _HIGHER: Final = 1.1
-"""Ratio of failure rates from which a GPU type is named."""
+_FAR_HIGHER: Final = 1.5
+"""Ratio of failure rates from which a GPU type or account is named, and is an alert."""
 
 
 _FIRST: Final = (
@@ -441,7 +442,9 @@ def _failing(consumers: Consumers, trace: Trace, name: str) -> Finding | None:
         n=high["ended"],
         cost_jobs=excess * high["ended"],
         certainty="estimated",
-        alert=text if p < (_ALARMING if is_type else _SURE) else "",
+        alert=text
+        if p < (_ALARMING if is_type else _SURE) and high[rate] >= _FAR_HIGHER * low[rate]
+        else "",
         heading=text.partition(" (")[0],
     )
 
