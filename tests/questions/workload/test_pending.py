@@ -1,4 +1,4 @@
-"""Jobs that wait at the end of a log."""
+"""Jobs that wait, or run for exceptionally long, at the end of a log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 import traceana
-from traceana.questions.workload.analyze_consumers import pending_jobs
+from traceana.questions.workload import section_consumers
+from traceana.questions.workload.analyze_consumers import overdue_jobs, pending_jobs
 from traceana.report import build_report
 from traceana.store import Store
 
@@ -71,3 +72,35 @@ def test_a_wait_as_usual_is_no_main_result(
     results = page.read_text().partition("### Main results")[2].partition("\n## ")[0]
     assert ("1 job waits, for" in results) == stated
     assert ("longer than any job" in results) == alert
+
+
+@pytest.mark.parametrize(
+    ("ran_s", "runs", "is_late"), [(4900, 40, 0), (5000, 40, 1), (5000, 19, 0)]
+)
+@pytest.mark.parametrize("longest_s", [990.0, 9900.0])
+def test_a_job_that_runs_far_longer_than_all_before_is_an_alert(
+    tmp_path: Path, ran_s: float, runs: int, is_late: int, longest_s: float
+) -> None:
+    """The others ran 600 s, and the longest 990 s: five times that. Or 9,900 s: it may be usual."""
+    start_s = [2 * HOUR_S * job for job in range(runs)] + [1000 * HOUR_S - ran_s, 999 * HOUR_S]
+    lasted = [longest_s] + [600.0] * (runs - 1) + [ran_s, HOUR_S]
+    jobs = pl.DataFrame(
+        {"submit_s": start_s, "start_s": start_s, "runtime_s": lasted}
+    ).with_columns(
+        job_id=pl.int_range(runs + 2).cast(pl.String),
+        job_name=pl.Series([f"train-{job}" for job in range(runs + 1)] + ["other"]),
+        user=pl.lit("eva"),
+        gpus=pl.lit(8.0),
+        status=pl.Series(["completed"] * runs + ["running", "completed"]),
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    found = overdue_jobs(Store(tmp_path).trace("mine"))
+    assert found.height == (is_late if longest_s < 1000 else 0)
+    alerts = [
+        one.alert for one in section_consumers.build([Store(tmp_path).trace("mine")]).findings
+    ]
+    text = (
+        "1 running job has lasted more than 5 times as long as any before of the same user and name"
+    )
+    text = f"mine: {text} (job 40: 1.39 h, before at most 16.5 min)"
+    assert alerts.count(text) == found.height

@@ -13,7 +13,7 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.cohorts.cohort import MOST_NOT_ENDED, count_not_ended, count_users, form_cohort
-from traceana.cohorts.ends import END_CLASS, with_end_class
+from traceana.cohorts.ends import END_CLASS, with_end_class, without_numbers
 from traceana.cohorts.observation import window_of
 from traceana.cohorts.overlap import (
     COUNTED,
@@ -539,3 +539,38 @@ def pending_jobs(trace: Trace, /) -> pl.DataFrame:
     wait = (window[1] - nw.col("submit_s")).alias("wait_s")
     rows = collect(trace.rows("jobs").filter(waits).select("job_id", wait))
     return rows.filter(pl.col("wait_s") >= 0).sort("wait_s", descending=True, maintain_order=True)
+
+
+OVERDUE: Final = 5
+"""Runtime of a running job, as a multiple of all earlier ones of its kind, that is exceptional."""
+_FEWEST_RUNS: Final = 20
+
+
+def overdue_jobs(trace: Trace, /) -> pl.DataFrame:
+    """Return [job_id, ran_s, longest_s, gpu_hours] of jobs that run far longer than ever before.
+
+    Of 20 or more ended runs of the same user and name (without the number that it ends in) none
+    lasted a fifth as long, nor is it an outlier: beyond the longest are two more of its distances
+    from the median, in log scale. The longest is first.
+    """
+    window, names = trace.once(window_of), ("user", "job_name", "status", "start_s", "runtime_s")
+    if window is None or not trace.has("jobs", names):
+        return pl.DataFrame(schema=dict.fromkeys(("job_id", "ran_s"), pl.Float64))
+    kind = pl.struct(pl.col("user").cast(pl.String), without_numbers(pl.col("job_name"))[0])
+    jobs = trace.scan("jobs").with_columns(kind=kind)
+    gpus = pl.col("gpus") if trace.has("jobs", ("gpus",)) else pl.lit(0.0)
+    running = jobs.filter(pl.col("status").cast(pl.String) == "running").select(
+        "job_id", "kind", ran_s=window[1] - pl.col("start_s"), gpus=gpus
+    )
+    ended = jobs.filter(pl.col("status").cast(pl.String) != "running")
+    usual = ended.join(running, on="kind", how="semi").group_by("kind")
+    longest, ran = pl.col("longest_s"), pl.col("ran_s")
+    runs = pl.col("runtime_s")
+    usual = usual.agg(n=runs.count(), longest_s=runs.max(), median_s=runs.median())
+    known = running.join(usual.filter(pl.col("n") >= _FEWEST_RUNS), on="kind")
+    late = known.filter(
+        ran > OVERDUE * longest, ran > longest * (longest / pl.col("median_s")) ** 2
+    )
+    hours = pl.col("gpus") * pl.col("ran_s") / 3600
+    found = late.select("job_id", "ran_s", "longest_s", gpu_hours=hours).collect()
+    return found.sort("ran_s", descending=True, maintain_order=True)

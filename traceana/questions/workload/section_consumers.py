@@ -18,8 +18,10 @@ from traceana.questions.workload.analyze_consumers import (
     CONSUMER_NEEDS,
     FEWEST_WAITS,
     MOST_SHOWN,
+    OVERDUE,
     Consumers,
     describe_consumers,
+    overdue_jobs,
     pending_jobs,
 )
 from traceana.questions.workload.tables import ResourceUsage
@@ -89,7 +91,7 @@ def build(traces: Sequence[Trace]) -> Content:
     findings, lead, blocks = list[Finding](), list[Block](), list[Block]()
     for trace in distinct_traces(traces):
         consumers, title = trace.once(describe_consumers), trace.label
-        of_trace = (*_findings(consumers, trace), *_pending(trace))
+        of_trace = (*_findings(consumers, trace), *_pending(trace), *_overdue(trace))
         findings += [finding.of(title) for finding in of_trace]
         each = (_table(consumers, name) for name in _distinct(consumers.groups))
         tables = [*captioned(each, title)]
@@ -405,6 +407,25 @@ def _pending(trace: Trace) -> Iterator[Finding]:
         heading=heading,
         is_description=usual is not None and first <= usual,
     )
+
+
+def _overdue(trace: Trace) -> Iterator[Finding]:
+    """State the jobs that run far longer than any before of their kind, as those that hang."""
+    for row in trace.once(overdue_jobs).head(1).iter_rows(named=True):
+        jobs = trace.once(overdue_jobs)
+        lost = float(jobs["gpu_hours"].fill_null(0).sum())
+        have = f"{jobs.height:,} running jobs have" if jobs.height > 1 else "1 running job has"
+        heading = f"{have} lasted more than {OVERDUE} times as long as any before"
+        which = f"job {row['job_id']}: {duration(row['ran_s'])}, before at most "
+        text = f"{heading} of the same user and name ({which}{duration(row['longest_s'])})"
+        yield Finding(
+            f"{text}; they hold {hours_text(lost)} GPU-hours so far.",
+            n=jobs.height,
+            cost_gpu_h=lost,
+            cost_jobs=jobs.height,
+            alert=text,
+            heading=heading,
+        )
 
 
 def _failing(consumers: Consumers, trace: Trace, name: str) -> Finding | None:
