@@ -563,10 +563,9 @@ def overdue_jobs(trace: Trace, /) -> pl.DataFrame:
         "job_id", "kind", ran_s=window[1] - pl.col("start_s"), gpus=gpus
     )
     ended = jobs.filter(pl.col("status").cast(pl.String) != "running")
-    usual = ended.join(running, on="kind", how="semi").group_by("kind")
-    longest, ran = pl.col("longest_s"), pl.col("ran_s")
-    runs = pl.col("runtime_s")
-    usual = usual.agg(n=runs.count(), longest_s=runs.max(), median_s=runs.median())
+    longest, ran, runs = pl.col("longest_s"), pl.col("ran_s"), pl.col("runtime_s")
+    of_kind = ended.join(running, on="kind", how="semi").group_by("kind")
+    usual = of_kind.agg(n=runs.count(), longest_s=runs.max(), median_s=runs.median())
     known = running.join(usual.filter(pl.col("n") >= _FEWEST_RUNS), on="kind")
     late = known.filter(
         ran > OVERDUE * longest, ran > longest * (longest / pl.col("median_s")) ** 2
