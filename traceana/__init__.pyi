@@ -51,9 +51,9 @@ from .questions.failures.association import (
 from .questions.failures.runtimes import variance_fraction as variance_fraction
 from .questions.recurring.analyze import map_groups_to_workloads as map_groups_to_workloads
 from .questions.recurring.analyze import recurring_groups as recurring_groups
-from .questions.failures.hazard_by_runtime import goodput as goodput
-from .questions.failures.hazard_by_runtime import hazard_by_runtime as hazard_by_runtime
-from .questions.failures.hazard_by_runtime import time_limit_ends as time_limit_ends
+from .questions.failures.events import goodput as goodput
+from .questions.failures.events import hazard_by_runtime as hazard_by_runtime
+from .questions.failures.events import time_limit_ends as time_limit_ends
 from .questions.runtimes.ratio import predict_runtimes as predict_runtimes
 from .questions.reliability.jobs import checkpoint_interval as checkpoint_interval
 from .questions.reliability.jobs import job_failure_interval as job_failure_interval

@@ -55,10 +55,10 @@ def result_of(
     jobs = ratios.select(pl.col("job_id").unique())
     tables = StragglerResult.tables
     return StragglerResult(
-        filled(episodes, tables["episodes"]),
-        filled(levels, tables["levels"]),
-        filled(jobs, tables["jobs"]),
-        ratios,
+        episodes=filled(episodes, tables["episodes"]),
+        levels=filled(levels, tables["levels"]),
+        jobs=filled(jobs, tables["jobs"]),
+        ratios=ratios,
     )
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from traceana import open_store
 from traceana.ingesters.ingestion import store_frames
-from traceana.questions.failures.repeats import failing_positions
-from traceana.questions.failures.section_repeats import build
+from traceana.questions.failures.nodes import failing_positions
+from traceana.questions.failures.section_competing_risks import build_repeats as build
 from traceana.store import Trace
 
 

@@ -12,8 +12,8 @@ from traceana.cohorts.cohort import form_cohort
 from traceana.ingesters.ingestion import store_frames
 from traceana.page.blocks import Content
 from traceana.page.finding import Finding
-from traceana.questions.failures import section_repeats
-from traceana.questions.failures.repeats import fewest_tries, find_repeats
+from traceana.questions.failures import section_competing_risks
+from traceana.questions.failures.nodes import fewest_tries, find_repeats
 from traceana.questions.failures.section_model import state_overall
 from traceana.store import Trace
 from traceana.tables.formatting import share
@@ -62,7 +62,7 @@ def series(n: int, reason: str | None, apart_s: float = 600.0) -> pl.DataFrame:
 
 
 def stated(jobs: pl.DataFrame) -> list[Finding]:
-    content: Content = section_repeats.build([stored(jobs)])
+    content: Content = section_competing_risks.build_repeats([stored(jobs)])
     return [one for one in content.findings if isinstance(one, Finding)]
 
 

@@ -12,7 +12,7 @@ import pytest
 import traceana
 from traceana.errors import DataError
 from traceana.ingesters import add_table
-from traceana.questions.runtimes.section_ratio import build_predictions
+from traceana.questions.runtimes.section import build_predictions
 from traceana.store import open_store
 
 

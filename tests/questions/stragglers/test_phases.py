@@ -9,7 +9,7 @@ import pytest
 from traceana import open_store
 from traceana.ingesters.ingestion import store_frames
 from traceana.questions.stragglers import section
-from traceana.questions.stragglers.phases import common_stalls, slow_phases
+from traceana.questions.stragglers.analyze import common_stalls, slow_phases
 from traceana.questions.stragglers.section_variation import build_attributes
 from traceana.stats.arrays import Floats
 from traceana.store import Trace

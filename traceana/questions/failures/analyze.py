@@ -56,10 +56,8 @@ from traceana.tables.declare import declared, schema_of
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import in_sentence, listed, sparkline
 
-COMPARED: Final = ("completed", "failed")
-"""Statuses whose runtimes are compared between groups."""
-MODEL_ROWS: Final = 50_000
-"""A model is fitted to at most this number of rows."""
+COMPARED: Final = ("completed", "failed")  # statuses whose runtimes are compared between groups
+MODEL_ROWS: Final = 50_000  # a model is fitted to at most this number of rows
 MODEL_SEED: Final = 1
 _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 """Numbers of which the earlier one stays where one determines the other."""
@@ -83,12 +81,10 @@ class Outcomes:
     runtimes: SurvivalCurves
     """Of each status and group; of each group where outcomes are by a horizon."""
     rates: pl.DataFrame
-    comparisons: dict[str, RuntimeComparison]
-    """By status."""
+    comparisons: dict[str, RuntimeComparison]  # by status
     standardized: tuple[str, pl.DataFrame] | None
     """What is held equal, and the standardized failure rates."""
-    horizon: pl.DataFrame | None = None
-    """Outcomes by the cohort's horizon; None without one."""
+    horizon: pl.DataFrame | None = None  # outcomes by the cohort's horizon; None without one
 
 
 def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
@@ -117,10 +113,9 @@ def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, 
         if by is not None:
             tests += _tests(cohort, outcomes, by, notes)
     table = with_adjusted(pl.DataFrame(tests, schema=schema_of(GroupTests)))
-    measures = {heading: name for name, heading in _MEASURES.items()}
-    values = table.select("measure", "effect", "ci_low", "ci_high", "pvalue_adjusted").rows()
-    conclusions = [conclude(measures[measure], *sizes) for measure, *sizes in values]
-    table = table.with_columns(conclusion=pl.Series(conclusions, dtype=pl.String))
+    sizes = table.select("measure", "effect", "ci_low", "ci_high", "pvalue_adjusted").rows()
+    conclusions = pl.Series([conclude(*size) for size in sizes], dtype=pl.String)
+    table = table.with_columns(pl.col("measure").replace(_MEASURES), conclusion=conclusions)
     return tuple(groupings), declared(table, GroupTests), tuple(notes)
 
 
@@ -135,10 +130,13 @@ def _noting(notes: list[str], what: str) -> Iterator[None]:
 def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[str]) -> Outcomes:
     rows, keys = cohort.rows, () if by is None else (by,)
     stated = rows if by is None else rows.filter(pl.col(by).is_not_null())
-    whole, split, runtime = rows, ("status", *keys), "runtime_s"
+    whole, split, runtime, horizon = rows, ("status", *keys), "runtime_s", None
     if cohort.horizon_s is not None:  # the runtimes of ended rows are those of short ones
-        whole = form_cohort(cohort.trace, end_imputation="running").rows
-        split, runtime = keys, "duration_s"
+        running = form_cohort(cohort.trace, end_imputation="running")
+        whole, split, runtime = running.rows, keys, "duration_s"
+        by_then: dict[str, Any] = {"events": running.events, "horizon_s": cohort.horizon_s, **SEEN}
+        horizon = cohort.over_units(outcome_by_horizon, whole, by=keys, **by_then)
+        horizon = horizon.filter(event="failed")
     runtimes = cohort.over_units(
         kaplan_meier,
         whole.filter(pl.col("status").is_not_null()),
@@ -161,18 +159,8 @@ def _outcomes(cohort: Cohort, by: str | None, strata: str | None, notes: list[st
         cohort.over_units(failure_rates, rows, keys),
         comparisons,
         _standardized(cohort, stated, by),
-        _by_horizon(cohort, whole, by),
+        horizon,
     )
-
-
-def _by_horizon(cohort: Cohort, rows: pl.DataFrame, by: str | None) -> pl.DataFrame | None:
-    if cohort.horizon_s is None:
-        return None
-    events = form_cohort(cohort.trace, end_imputation="running").events
-    keys = () if by is None else (by,)
-    return cohort.over_units(
-        outcome_by_horizon, rows, by=keys, events=events, horizon_s=cohort.horizon_s, **SEEN
-    ).filter(event="failed")
 
 
 def _standardized(
@@ -207,8 +195,7 @@ def rates_at_equal(
 ) -> tuple[str, float, float] | None:
     """Return what is held equal, such as size and user, and the failure rates of two groups at it.
 
-    Of completed and failed rows, without jobs on :func:`bad_nodes`. Without `limits`, jobs that
-    reached a limit of their request count as completed.
+    Without `limits`, jobs that reached a limit of their request count as completed.
     """
     cohort, rows = _compared(trace, by, pair, limits)
     held_rates = _standardized(cohort, rows, by)
@@ -229,11 +216,8 @@ def _compared(
 def odds_at_equal(
     trace: Trace, by: str, pair: tuple[str, str], /
 ) -> tuple[str, float, float, float, float] | None:
-    """Return what is held equal, the odds ratio of failure of two groups, its interval and p.
-
-    GPU types are compared within users and sizes (Mantel and Haenszel), without ends at a limit.
-    Users have one account mostly: an account is compared in the model of failure.
-    """
+    """Return what is held equal, the odds ratio of failure of two groups, its interval and p."""
+    # users have one account mostly: an account is compared in the model of failure
     if of_type := by == "gpu_type":
         _, rows = _compared(trace, by, pair, limits=False)
         if "user" in rows.columns:
@@ -309,7 +293,7 @@ def _tests(cohort: Cohort, outcomes: Outcomes, by: str, notes: list[str]) -> lis
 
 def _test(row: dict[str, Any], question: str, measure: str, method: str | None) -> dict[str, Any]:
     of_test = {name: row.get(name) for name in GroupTests.columns()}
-    named = {"question": question, "measure": _MEASURES[measure], "method": method}
+    named = {"question": question, "measure": measure, "method": method}
     return of_test | named | {"effect": row[measure]}
 
 
@@ -394,9 +378,7 @@ def incidence_difference(
 ) -> tuple[float, float, float] | None:
     """Return the difference of the failures of two groups by a runtime, with its interval.
 
-    By the jackknife over clusters, which have rows in both groups, without jobs on
-    :func:`bad_nodes`. At equal size it is standardized over powers of two of GPUs; None if fewer
-    than a fifth of the rows, or one stratum, has both.
+    At equal size it is standardized over powers of two of GPUs; None if few rows have both groups.
     """
     cohort = form_cohort(trace, end_imputation="running")
     stratum = pl.lit(0.0)
@@ -449,8 +431,7 @@ def _incidence_difference(
     return pl.DataFrame({"difference": difference[0]} | ends)
 
 
-_PARTS: Final = 16
-"""Bars of a sparkline."""
+_PARTS: Final = 16  # bars of a sparkline
 _OF_NODES: Final = (*STRATA, "status", "end_reason", "gpus", "runtime_s", "start_s", "end_s")
 """Columns by which nodes are compared."""
 NODES_NEED: Final = ({"jobs": ("status",)},)
@@ -458,10 +439,7 @@ NODES_NEED: Final = ({"jobs": ("status",)},)
 
 
 class NodesFound(NamedTuple):
-    """Nodes compared, failures of each over time as a sparkline, ended jobs, those with a node.
-
-    `slow` are the nodes on which jobs run longer.
-    """
+    """Nodes compared, sparklines of their failures, ended jobs, those with a node, slow nodes."""
 
     nodes: pl.DataFrame
     trend: dict[str, str]

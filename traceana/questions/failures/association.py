@@ -18,6 +18,7 @@ from traceana.questions.failures.rates import (
     count_failures,
     group_codes,
     refuse_missing,
+    stratum_codes,
 )
 from traceana.questions.failures.tables import (
     Association,
@@ -28,15 +29,15 @@ from traceana.questions.failures.tables import (
 from traceana.stats.arguments import as_generator, check_confidence
 from traceana.stats.arrays import Floats
 from traceana.stats.intervals import FEWEST_CLUSTERS, clustered_mean_interval
-from traceana.stats.logistic import clustered_odds, odds_ratio, pooled_odds
+from traceana.stats.logistic import PooledOdds, clustered_odds, odds_ratio, pooled_odds
 from traceana.stats.ranks import between_groups, cluster_covariance
 from traceana.store.frames import Names, as_keys, as_names, reduce_frame, refuse_clash
 from traceana.tables.declare import declared, interval_columns, returns, schema_of
 
-TABLES: Final = 9999
-"""Tables drawn for a Monte Carlo p-value."""
-_MANY: Final = 100
-"""Clusters from which the measured coverage is nominal."""
+TABLES: Final = 9999  # tables drawn for a Monte Carlo p-value
+_MANY: Final = 100  # clusters from which the measured coverage is nominal
+_FEW: Final = 5
+"""Rows with an outcome in a group, found or expected, below which asymptotic tests do not hold."""
 
 
 @notes_unit
@@ -62,13 +63,13 @@ def outcome_association(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `by`, `status` and `cluster`; eager or lazy, of any supported
-        engine. Rows without a cluster are excluded.
-    by, success, failure, status, confidence
+    frame, success, failure, status, confidence
         As in :func:`outcome_rates`.
+    by
+        Columns of the groups, of which there are 2 to 50.
     cluster
-        Column of the independent unit, such as user; None: rows are independent.
+        Column of the independent unit, such as user, of which there are at least two; rows without
+        one are excluded. None: rows are independent.
     rng
         Seed or generator of the Monte Carlo tables.
 
@@ -82,11 +83,6 @@ def outcome_association(
         extreme. With `cluster` it is conservative: of 10 to 60 clusters of Pareto sizes, those of
         95 % cover 97.2 to 98.9 %. Values are null, with a reason in `note`, if no row or every row
         failed.
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two groups or more than 50, or fewer than two clusters.
 
     Examples
     --------
@@ -129,12 +125,12 @@ def outcome_association(
         spread = cluster_covariance(of, group, *parts)
     test = between_groups(n, failed, failures, null=null, spread=spread, confidence=confidence)
     statistic = test.statistic * rows / (rows - 1)
-    expected = min(rate, 1 - rate) * n.min()
-    method, pvalue = "chi-squared, clusters independent", test.pvalue
     if of is None:
-        method, pvalue = _independent(statistic, n, rate, expected, random)
-    if of is not None and result["n_clusters"] < _MANY:
-        result["note"] = f"fewer than {_MANY} clusters: the interval is conservative"
+        method, pvalue = _independent(statistic, n, rate, random)
+    else:
+        method, pvalue = "chi-squared, clusters independent", test.pvalue
+        if result["n_clusters"] < _MANY:
+            result["note"] = f"fewer than {_MANY} clusters: the interval is conservative"
     if np.isnan(test.ci_low) or np.isnan(pvalue):
         result["note"] = "null if outcomes do not vary within groups, or between clusters"
     result |= {
@@ -151,18 +147,15 @@ def outcome_association(
 
 
 def _independent(
-    statistic: float, n: Floats, rate: float, expected: float, random: np.random.Generator
+    statistic: float, n: Floats, rate: float, random: np.random.Generator
 ) -> tuple[str, float]:
-    if expected >= 5:
+    if min(rate, 1 - rate) * n.min() >= _FEW:
         return "chi-squared", float(chdtrc(len(n) - 1, statistic))
-    size = n.astype(np.int64)
-    drawn = random.multivariate_hypergeometric(size, round(rate * n.sum()), size=TABLES)
+    total = round(rate * n.sum())
+    drawn = random.multivariate_hypergeometric(n.astype(np.int64), total, size=TABLES)
     tables = ((drawn - n * rate) ** 2 / (n * rate * (1 - rate))).sum(axis=1)
     as_large = int((tables >= statistic * (1 - 1e-9)).sum())
     return f"Monte Carlo, {TABLES:,} tables", (as_large + 1) / (TABLES + 1)
-
-
-_FEW: Final = 5  # rows with an outcome in a group
 
 
 @notes_unit
@@ -187,13 +180,10 @@ def failure_odds(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `by`, `strata`, `status` and `cluster`; eager or lazy, of any
-        supported engine.
+    frame, by, success, failure, status, cluster, confidence
+        As in :func:`outcome_rates`; 2 to 50 groups, and at least two clusters.
     strata
         Columns of the strata; null is a stratum of its own.
-    by, success, failure, status, cluster, confidence
-        As in :func:`outcome_rates`.
 
     Returns
     -------
@@ -209,11 +199,6 @@ def failure_odds(
         is 0 or infinite, no stratum is informative, one cluster has most rows, or there is no ratio
         without it.
 
-    Raises
-    ------
-    DataError
-        If there are fewer than two groups or more than 50, or fewer than two clusters.
-
     Examples
     --------
     >>> import polars as pl, traceana
@@ -228,13 +213,11 @@ def failure_odds(
     check_confidence(confidence)
     columns = (*keys, *within, *(() if cluster is None else (cluster,)))
     counts = count_failures(frame, columns, status=status, success=success, failure=failure)
-    of = stratum = np.zeros(counts.height, dtype=np.int64)
+    of = np.zeros(counts.height, dtype=np.int64)
+    group, labels = group_codes(counts, keys)
+    stratum = stratum_codes(counts, within)
     if cluster is not None:
         refuse_missing(counts[cluster], counts["n"])
-    group, labels = group_codes(counts, keys)
-    if within:
-        stratum = counts.select(pl.struct(within).rank("dense") - 1).to_series().to_numpy()
-    if cluster is not None:
         of = cluster_codes(counts[cluster])
     # cell x stratum x group x (failures, successes)
     cells = np.zeros((min(int(of.max()) + 1, CELLS), stratum.max() + 1, labels.height, 2))
@@ -259,17 +242,18 @@ def failure_odds(
             "crude_ci_low": low,
             "crude_ci_high": high,
             **pooled._asdict(),
-            "note": _why(ratio, pooled.odds_ratio, pooled.n_strata, int(crude[pair].min())),
         }
+        of_clusters = None
         if cluster is not None:
             n_clusters = len(np.unique(of[np.isin(group, pair)]))
             allowed = clustered_odds(cells[:, :, pair], confidence=confidence)
             row |= {**allowed._asdict(), "pvalue_homogeneity": np.nan, "n_clusters": n_clusters}
-            if row["note"] is None and np.isnan(allowed.ci_low):
+            if np.isnan(allowed.ci_low):
                 alone = "no interval: one cluster has most rows, or without one there is no ratio"
-                row["note"] = ONE_CLUSTER if n_clusters == 1 else alone
-            elif row["note"] is None and n_clusters < _MANY:
-                row["note"] = f"fewer than {_MANY} clusters: interval and p are conservative"
+                of_clusters = ONE_CLUSTER if n_clusters == 1 else alone
+            elif n_clusters < _MANY:
+                of_clusters = f"fewer than {_MANY} clusters: interval and p are conservative"
+        row["note"] = _why(ratio, pooled, int(crude[pair].min())) or of_clusters
         rows.append(row)
     beside = labels[[reference] * len(others)].rename(lambda name: f"{name}_reference")
     numbers = pl.DataFrame(rows, schema_overrides={"note": pl.String}).fill_nan(None)
@@ -277,19 +261,16 @@ def failure_odds(
     return declared(odds, FailureOdds, by=(*keys, *beside.columns))
 
 
-def _why(crude: float, pooled: float, n_strata: int, fewest: int) -> str | None:
-    if not n_strata:
+def _why(crude: float, pooled: PooledOdds, fewest: int) -> str | None:
+    if not pooled.n_strata:
         return "no stratum has both groups and both outcomes"
-    if np.isnan(pooled):
+    if np.isnan(pooled.odds_ratio):
         return "the ratio is 0 or infinite: within strata one group never or always failed"
     if np.isnan(crude):
         return "the crude ratio is 0 or infinite: one group never or always failed"
     if fewest < _FEW:
         return f"fewer than {_FEW} rows with an outcome in a group: interval and p are approximate"
     return None
-
-
-_FEWEST_EXPECTED: Final = 5
 
 
 @returns(FailureOutliers)
@@ -311,15 +292,12 @@ def failure_outliers(
 
     Parameters
     ----------
-    frame
-        One row per job that ran in one group: `by`, `strata` and `status`; eager or lazy, of any
-        supported engine.
+    frame, success, failure, status, confidence
+        As in :func:`outcome_rates`.
     by
-        Column of the group; rows without a value are excluded.
+        Column of the one group in which a job ran; rows without a value are excluded.
     strata
         Column within whose values rows are compared, null being one; None: all rows.
-    success, failure, status, confidence
-        As in :func:`outcome_rates`.
 
     Returns
     -------
@@ -343,25 +321,24 @@ def failure_outliers(
     refuse_clash((by,), FailureOutliers.columns())
     keys = (by,) if strata is None else (by, strata)
     counts = count_failures(frame, keys, status=status, success=success, failure=failure)
-    total, failed = (pl.col(name).sum().over("stratum") for name in ("n", "failures"))
-    cells = (
-        counts.drop_nulls(by)
-        .with_columns(stratum=pl.lit(0) if strata is None else pl.col(strata))
-        .with_columns(total=total, failed=failed)
-        .with_columns(expected=pl.col("n") * pl.col("failed") / pl.col("total"))
+    cells = counts.drop_nulls(by).with_columns(successes=pl.col("n") - pl.col("failures"))
+    ends, whole = ["failures", "successes"], pl.lit(0) if strata is None else strata
+    others = [f"other {end}" for end in ends]
+    n, failed = (pl.col(name).sum().over(whole) for name in ("n", "failures"))
+    cells = cells.with_columns(
+        *(pl.col(end).sum().over(whole).alias(f"other {end}") - pl.col(end) for end in ends),
+        expected=pl.col("n") * failed / n,
     )
     rows = []
     for (group,), part in cells.partition_by(by, as_dict=True).items():
-        sums = part.select("n", "failures", "expected").sum().row(0, named=True)
-        row: dict[str, Any] = {by: group, **sums}
+        row: dict[str, Any] = {by: group}
+        row |= part.select("n", "failures", "expected").sum().row(0, named=True)
         rows.append(row)
-        if row["expected"] < _FEWEST_EXPECTED:
-            row["note"] = f"fewer than {_FEWEST_EXPECTED} expected failures"
+        if row["expected"] < _FEW:
+            row["note"] = f"fewer than {_FEW} expected failures"
             continue
-        columns = (pl.col("failures"), pl.col("n") - pl.col("failures"))
-        others = (pl.col("failed") - columns[0], pl.col("total") - pl.col("failed") - columns[1])
-        tables = part.select(a=columns[0], b=columns[1], c=others[0], d=others[1]).to_numpy()
-        row |= pooled_odds(tables.reshape(-1, 2, 2).astype(float), confidence=confidence)._asdict()
+        tables = part.select(*ends, *others).to_numpy().reshape(-1, 2, 2).astype(float)
+        row |= pooled_odds(tables, confidence=confidence)._asdict()
     schema = {by: cells.schema[by], **schema_of(FailureOutliers)}
     table = with_adjusted(pl.DataFrame(rows, schema=schema).fill_nan(None))
     table = table.sort("pvalue_adjusted", by, nulls_last=True)
@@ -391,17 +368,15 @@ def standardized_failure_rates(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `by`, `strata`, `status` and `cluster`; eager or lazy, of any
-        supported engine. Rows without a cluster are excluded.
+    frame, by, success, failure, status, confidence
+        As in :func:`outcome_rates`; 2 to 50 groups.
     strata
         Columns of which each combination is a stratum; null is a value of its own. Bin numbers
         first.
-    by, success, failure, status, confidence
-        As in :func:`outcome_rates`.
     cluster
-        Column of the independent unit; None: rows are independent. If it is one of the strata, the
-        comparison is within these units, and rows are independent.
+        Column of the independent unit, of which there are at least two; rows without one are
+        excluded. None: rows are independent. If it is one of the strata, the comparison is within
+        these units, and rows are independent.
 
     Returns
     -------
@@ -412,11 +387,6 @@ def standardized_failure_rates(
         The variance is that of the sum of (failure - rate of the group in the stratum) x weight of
         the stratum / rows of the group in it, with the factor n / (n - 1) of each such cell, or
         over the m clusters with m / (m - 1) and t(k - 1) of the effective number k (Kish).
-
-    Raises
-    ------
-    DataError
-        If there are fewer than two groups or more than 50, or fewer than two clusters.
 
     Examples
     --------
@@ -449,36 +419,28 @@ def standardized_failure_rates(
     covered = int(rows.filter("shared")["n"].sum())
     if not covered:
         raise DataError(f"no stratum of {', '.join(within)} has rows of all groups")
+    size, rate, part, m = pl.col("size"), pl.col("rate"), pl.col("part"), pl.len()
     # of a row of a cell, whose rows add up to the cell
-    part = pl.when("shared").then(pl.col("of_stratum") / covered / pl.col("size")).otherwise(0.0)
-    rows = rows.with_columns(part=part)
-    table = reduce_frame(
-        rows,
-        keys,
-        n=n.sum(),
-        failures=failures.sum(),
-        standardized=(failures * pl.col("part")).sum(),
+    rows = rows.with_columns(
+        part=pl.when("shared").then(pl.col("of_stratum") / covered / size).otherwise(0.0)
     )
+    sums = {"n": n.sum(), "failures": failures.sum(), "standardized": (failures * part).sum()}
+    table = reduce_frame(rows, keys, **sums)
     if unit:
-        away = ((failures - n * pl.col("rate")) * pl.col("part")).sum()
-        of_unit = rows.group_by(*keys, *unit).agg(n=n.sum(), away=away)
-        m = pl.len()
+        away = ((failures - n * rate) * part).sum()
         errors = reduce_frame(
-            of_unit,
+            rows.group_by(*keys, *unit).agg(n=n.sum(), away=away),
             keys,
             variance=(pl.col("away") ** 2).sum() * m / (m - 1).clip(1),
             effective=n.sum() ** 2 / (n.cast(pl.Float64) ** 2).sum(),
         )
     else:
-        size, rate = pl.col("size"), pl.col("rate")
-        variance = rate * (1 - rate) / (size - 1).clip(1) * (size * pl.col("part")) ** 2
+        variance = rate * (1 - rate) / (size - 1).clip(1) * (size * part) ** 2
         errors = reduce_frame(rows, keys, variance=variance.sum(), effective=pl.lit(np.inf).first())
-    ends = clustered_mean_interval(
-        table["standardized"], errors["variance"], errors["effective"], confidence=confidence
-    )
-    few = pl.when(errors["effective"] < FEWEST_CLUSTERS).then(
-        pl.lit("equivalent to fewer than two units of equal size: no interval")
-    )
+    of = (table["standardized"], errors["variance"], errors["effective"])
+    ends = clustered_mean_interval(*of, confidence=confidence)
+    why = "equivalent to fewer than two units of equal size: no interval"
+    few = pl.when(errors["effective"] < FEWEST_CLUSTERS).then(pl.lit(why))
     varies = pl.col("standardized").is_between(0, 1, closed="none")
     table = table.with_columns(
         rate=failures / n,

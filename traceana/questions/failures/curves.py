@@ -17,8 +17,8 @@ from traceana.questions.failures.events import (
     EVENTS,
     MIN_AT_RISK,
     Columns,
+    Estimates,
     check_events,
-    default_horizon,
     estimate_incidence,
 )
 from traceana.questions.failures.rates import note_few
@@ -37,14 +37,12 @@ from traceana.tables.declare import declared, interval_columns
 
 Keys = tuple[str, ...]
 
-QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)
-"""Default quantiles of runtimes."""
+QUANTILES: Final = (0.25, 0.5, 0.75, 0.95, 0.99)  # default quantiles of runtimes
 _FEWEST: Final = 20
 _FEW: Final = f"fewer than {_FEWEST} rows: the interval of the restricted mean may be too narrow"
 _SKEWED: Final = "skewed: the interval of the restricted mean is too narrow"
 _UNSEEN: Final = f"fewer than {MIN_AT_RISK} rows at risk at the horizon: no restricted mean"
-_FEWER_KNOWN: Final = 0.05
-"""Excess of missing runtimes in one event from which curves have a note."""
+_FEWER_KNOWN: Final = 0.05  # excess of missing runtimes in one event from which curves have a note
 _RESTRICTED: Final = ("restricted_mean_s", "restricted_ci_low", "restricted_ci_high")
 
 
@@ -73,11 +71,8 @@ def cumulative_incidence(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `by`, `status`, `runtime`, `entry`, `observed` and `cluster`; eager
-        or lazy, of any supported engine.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
+    frame, by, cluster
+        As in :func:`outcome_rates`.
     events
         Status values that are events.
     status, runtime
@@ -88,8 +83,6 @@ def cumulative_incidence(
     observed
         Boolean column: whether the end of a row was seen. Where False, the row is censored at its
         runtime whatever its status. None: all ends were seen.
-    cluster
-        Column of the independent unit, such as user, without nulls; None: rows are independent.
     confidence
         Coverage of the pointwise intervals, in (0, 1).
 
@@ -115,26 +108,19 @@ def cumulative_incidence(
     names = check_events(events)
     columns = Columns(status, runtime, entry, observed)
     estimated = estimate_incidence(frame, keys, names, columns=columns, cluster=cluster)
-    return _incidence(estimated, keys, names, confidence)
+    return _incidence(estimated, confidence)
 
 
 def incidence_and_survival(
     frame: pl.DataFrame, keys: Keys, names: Keys, /, *, columns: Columns, cluster: str | None
 ) -> tuple[CumulativeIncidence, SurvivalCurves]:
     """Return :func:`cumulative_incidence` and :func:`kaplan_meier` of rows counted once."""
-    estimated = estimate_incidence(
-        frame, keys, names, columns=columns, cluster=cluster, horizon_s=None
-    )
-    survival = _survival(
-        *(estimated, keys, names, cluster, 0.95), quantiles=QUANTILES, horizon_s=None
-    )
-    return _incidence(estimated, keys, names, 0.95), survival
+    estimated = estimate_incidence(frame, keys, names, columns=columns, cluster=cluster)
+    return _incidence(estimated, 0.95), _survival(estimated, 0.95, QUANTILES)
 
 
-def _incidence(
-    estimated: tuple[pl.DataFrame, pl.DataFrame], keys: Keys, names: Keys, confidence: float
-) -> CumulativeIncidence:
-    times, totals = estimated
+def _incidence(estimated: Estimates, confidence: float) -> CumulativeIncidence:
+    times, totals, keys, names, *_ = estimated
     curves, groups = [], []
     for event in names:
         share, variance = times[f"{event} incidence"], times[f"{event} variance"]
@@ -229,23 +215,13 @@ def kaplan_meier(
     estimated = estimate_incidence(
         frame, keys, names, columns=columns, cluster=cluster, horizon_s=horizon_s
     )
-    return _survival(
-        *(estimated, keys, names, cluster, confidence), quantiles=quantiles, horizon_s=horizon_s
-    )
+    return _survival(estimated, confidence, quantiles)
 
 
 def _survival(
-    estimated: tuple[pl.DataFrame, pl.DataFrame],
-    keys: Keys,
-    names: Keys,
-    cluster: str | None,
-    confidence: float,
-    *,
-    quantiles: Sequence[float],
-    horizon_s: float | None,
+    estimated: Estimates, confidence: float, quantiles: Sequence[float]
 ) -> SurvivalCurves:
-    times, totals = estimated
-    horizon_s = default_horizon(times, keys, horizon_s)
+    times, totals, keys, names, *_ = estimated
     share, variance = times["survival"], times["survival_variance"]
     ends = log_log_interval(share, variance, df=times["df"], confidence=confidence)
     curves = times.with_columns(n_events=pl.sum_horizontal(names), **interval_columns(ends))
@@ -253,7 +229,7 @@ def _survival(
     of_quantiles = _quantiles(curves, totals, keys, sorted({0.5, *quantiles}))
     table = of_quantiles.filter(quantile=0.5).rename({"time_s": "median_s"})
     table = table.drop("quantile", "note")
-    table = beside(table, _restricted(times, keys, horizon_s, confidence, cluster), keys)
+    table = beside(table, _restricted(estimated, confidence), keys)
     unknown = (
         pl.when(pl.col("n_events") == 0)
         .then(pl.lit(f"no row with a runtime is {', '.join(names)}"))
@@ -267,7 +243,7 @@ def _survival(
         curves=curves,
         groups=groups.drop(*names, *_unknown(names), "mean_note"),
         quantiles=of_quantiles.filter(pl.col("quantile").is_in([*quantiles])),
-        horizon_s=float(horizon_s),
+        horizon_s=float(estimated.horizon_s),
     )
 
 
@@ -313,11 +289,9 @@ def _quantiles(
     return declared(table.with_columns(note=pl.coalesce(notes)), SurvivalQuantiles, by=keys)
 
 
-def _restricted(
-    times: pl.DataFrame, keys: Keys, horizon_s: float, confidence: float, cluster: str | None
-) -> pl.DataFrame:
+def _restricted(estimated: Estimates, confidence: float) -> pl.DataFrame:
     """Return [*keys, restricted_mean_s, restricted_ci_low, restricted_ci_high] of every group."""
-    rows = []
+    times, keys, horizon_s, rows = estimated.times, estimated.keys, estimated.horizon_s, []
     for key, of_group in times.group_by(keys, maintain_order=True) if keys else [((), times)]:
         t, s = of_group["time_s"].to_numpy(), of_group["survival"].to_numpy()
         row = dict(zip(keys, key, strict=True)) | dict.fromkeys((*_RESTRICTED, "mean_note"))
@@ -332,8 +306,8 @@ def _restricted(
             )
             n = int(of_group["n"].sum())
             df, variance = n - 1, variance * n / max(n - 1, 1)
-            if cluster is not None:
-                df, variance = of_group.row(0, named=True)["df"], of_group["restricted_variance"][0]
+            if estimated.cluster is not None:
+                df, variance = of_group["df"][0], of_group["restricted_variance"][0]
             half = float(stdtrit(df, (1 + confidence) / 2)) * math.sqrt(variance)
             row["restricted_mean_s"] = mean
             if half > 0:  # not NaN

@@ -48,20 +48,10 @@ def _start_rows(result: pl.DataFrame, ax: Axes | None) -> Axes:
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_ylabel(name_columns(by))
     ax.grid(visible=False, axis="y")
+    look: dict[str, Any] = {"va": "center", "fontsize": small_size(), "annotation_clip": False}
     for row, n in enumerate(result["n"]):
-        _write_n(ax, row, n, 1.04)
+        ax.annotate(f"n = {n:,}", (1.04, row), xycoords=("axes fraction", "data"), **look)
     return ax
-
-
-def _write_n(ax: Axes, row: int, n: int, place: float) -> None:
-    ax.annotate(
-        f"n = {n:,}",
-        (place, row),
-        xycoords=("axes fraction", "data"),
-        va="center",
-        fontsize=small_size(),
-        annotation_clip=False,
-    )
 
 
 def _draw_rows(ax: Axes, result: pl.DataFrame, value: str) -> None:
@@ -115,14 +105,10 @@ def plot_outcome_rates(
     _draw_rows(ax, result, "rate")
     ax.set_xlim(0, end_of_percent([*result["rate"], *result["ci_high"]]))
     ax.locator_params(axis="x", nbins=6, steps=[1, 2, 5, 10])
-    ax.set_xlabel(f"{_counted(result)} rate".capitalize())
+    ax.set_xlabel("Failure rate" if "failures" in result.columns else "Success rate")
     ax.xaxis.set_major_formatter(Percent())
     _name_panel(ax, heading)
     return ax
-
-
-def _counted(result: pl.DataFrame) -> str:
-    return "failure" if "failures" in result.columns else "success"
 
 
 @figure(
@@ -302,10 +288,8 @@ def describe_failure_odds(result: FailureModel) -> str:
 
 
 _MOST_CURVES = 7
-_MOST_STEPS: Final = 200
-"""Maximum number of steps drawn per line."""
-_LEAST_S = 1e-3
-"""Shorter runtimes are outside of the logarithmic axis."""
+_MOST_STEPS: Final = 200  # maximum number of steps drawn per line
+_LEAST_S = 1e-3  # shorter runtimes are outside of the logarithmic axis
 
 
 @figure(
@@ -346,14 +330,6 @@ def plot_survival(result: SurvivalCurves, /, *, ax: Axes | None = None, heading:
     return ax
 
 
-def _of_group(frame: pl.DataFrame, group: dict[str, Any], keys: list[str]) -> pl.DataFrame:
-    return frame.filter(*(pl.col(key).eq_missing(pl.lit(group[key])) for key in keys))
-
-
-def _id(*parts: str) -> str:
-    return "-".join(parts).replace(" ", "-")
-
-
 def _draw_curves(
     ax: Axes | None,
     curves: pl.DataFrame,
@@ -374,16 +350,14 @@ def _draw_curves(
     colors = rcParams["axes.prop_cycle"].by_key()["color"]
     lines: list[tuple[str, Line2D]] = []
     for group in groups.iter_rows(named=True):
-        steps = _of_group(curves, group, keys).sort("time_s")
+        is_group = (pl.col(key).eq_missing(pl.lit(group[key])) for key in keys)
+        line = _line(curves.filter(*is_group).sort("time_s"), group["last_s"], left, start)
         name = name_group(group[key] for key in keys) if keys else "all"
-        line, color = (
-            _line(steps, group["last_s"], left, start),
-            colors[group["place"] % len(colors)],
-        )
+        gid, color = name.replace(" ", "-"), colors[group["place"] % len(colors)]
         look: dict[str, Any] = {"drawstyle": "steps-post", "linestyle": "-", "color": color}
-        (drawn,) = ax.plot(line["time_s"], line["fraction"], gid=_id("line", name), **look)
+        (drawn,) = ax.plot(line["time_s"], line["fraction"], gid=f"line-{gid}", **look)
         band: dict[str, Any] = {"step": "post", "color": color, "alpha": 0.18, "linewidth": 0}
-        ax.fill_between(*line["time_s", "ci_low", "ci_high"], gid=_id("band", name), **band)
+        ax.fill_between(*line["time_s", "ci_low", "ci_high"], gid=f"band-{gid}", **band)
         lines.append((name, drawn))
     ax.set_ylim(0, top or min(1.0, ax.get_ylim()[1]))
     ax.yaxis.set_major_formatter(Percent())

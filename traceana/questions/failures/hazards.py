@@ -37,8 +37,7 @@ from traceana.tables.declare import declared, returns, schema_of
 
 MOST_TIMES: Final = 500
 """Distinct times beyond which they are rounded up to quantiles of the event times."""
-NO_END: Final = "reached no end state"
-"""Part of the note of a failure rate that is biased."""
+NO_END: Final = "reached no end state"  # part of the note of a failure rate that is biased
 _FEWEST_EVENTS: Final = 10
 _FEWEST_OF_LEVEL: Final = 5
 _BIAS: Final = 0.05
@@ -69,16 +68,13 @@ def cause_specific_hazards(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `status`, `runtime`, `features`, `cluster`, `entry` and `observed`;
-        eager or lazy, of any supported engine. Rows with null or NaN in one of the first four are
-        excluded.
+    frame, status, runtime, entry, observed, confidence
+        As in :func:`cumulative_incidence`. Rows with null or NaN in the status, the runtime, a
+        feature or the cluster are excluded.
     features
         As in :func:`failure_model`.
     causes
         Status values that are causes; each has a model.
-    status, runtime, entry, observed, confidence
-        As in :func:`cumulative_incidence`.
     cluster
         Column of the independent unit: standard errors are then those of a jackknife over clusters
         by one step of Newton's method, with t(k - 1) for the number k of effective clusters (Kish)
@@ -170,17 +166,13 @@ def _of_cause(
                 "pvalue": float(2 * stdtr(df, -abs(b) / se)) if df > 0 and se > 0 else np.nan,
                 "log_hazard": b,
                 "std_error": se,
-                "note": _note_few(df + 1, of_term["n_events"]) or note,
             }
+            few = (too_few_clusters(df + 1) or "").partition(";")[0]
+            if of_term["n_events"] < _FEWEST_OF_LEVEL:
+                few = f"fewer than {_FEWEST_OF_LEVEL} events"
+            of_term["note"] = f"{few}: interval and p are approximate" if few else note
         result.append(of_term)
     return result
-
-
-def _note_few(effective: float, events: int) -> str | None:
-    few = (too_few_clusters(effective) or "").partition(";")[0]
-    if events < _FEWEST_OF_LEVEL:
-        few = f"fewer than {_FEWEST_OF_LEVEL} events"
-    return f"{few}: interval and p are approximate" if few else None
 
 
 def _fit_cox(
@@ -369,30 +361,25 @@ def outcome_by_horizon(
 def _longest(curves: pl.DataFrame, keys: tuple[str, ...]) -> float:
     """Return the last event with enough rows at risk in each group."""
     steps = curves.filter(pl.col("n_at_risk") >= MIN_AT_RISK)
-    last = steps.group_by(keys).agg(pl.col("time_s").max())["time_s"].drop_nulls()
-    if last.is_empty():
-        return float(curves["time_s"].max() or 1.0)  # type: ignore[arg-type]
-    return float(last.min())  # type: ignore[arg-type]
+    last: Any = steps.group_by(keys).agg(pl.col("time_s").max())["time_s"].min()
+    longest: Any = curves["time_s"].max() or 1.0
+    return float(longest if last is None else last)
 
 
 HORIZON_S: Final = 86_400.0
 """Runtime by which the cumulative incidence is stated, if enough rows are at risk then."""
 _FEWEST: Final = 10
-_NOTICED: Final = 0.01
-"""Fraction of rows without an end from which the bias is stated."""
+_NOTICED: Final = 0.01  # fraction of rows without an end from which the bias is stated
 
 
 class Failure(NamedTuple):
-    """Failure of the rows of a trace."""
+    """Rate and incidence of failure of all rows, and what has not ended and biases the rate."""
 
     rate: dict[str, Any]
-    """Row of :func:`failure_rates` over all rows."""
     incidence: dict[str, Any] | None
-    """Row of :func:`outcome_by_horizon` for failure; None if there is none."""
     is_censored: bool
     """Whether the incidence is the headline: many rows have not ended, and ten or more failed."""
     bias: str
-    """What has not ended and which way that biases the rate; empty if all has."""
 
 
 def overall_failure(trace: Trace, /) -> Failure:

@@ -13,7 +13,7 @@ from narwhals.stable.v2.typing import IntoFrame
 from traceana.cohorts.cohort import notes_unit, with_adjusted
 from traceana.cohorts.ends import open_outcomes, with_failure
 from traceana.errors import DataError
-from traceana.questions.failures.rates import MOST_LEVELS, cluster_codes
+from traceana.questions.failures.rates import MOST_LEVELS, cluster_codes, stratum_codes
 from traceana.questions.failures.tables import (
     Calibration,
     FailureModel,
@@ -40,28 +40,23 @@ from traceana.tables.declare import schema_of
 
 LEAST_OVERLAP: Final = 0.05
 """Least fraction of the rows of a level, or of its reference, with common support."""
-COLLINEAR: Final = 5
-"""Variance inflation factor from which features count as collinear."""
+COLLINEAR: Final = 5  # variance inflation factor from which features count as collinear
 REVERSED: Final = "crude and adjusted odds ratio are on opposite sides of 1 (Simpson's paradox)"
 """Note of an odds ratio whose adjustment reverses it."""
 FOLDS: Final = 5
 BINS: Final = 10
 _LEAST_EVENTS: Final = 10
 _RELATED: Final = 0.5
-_CURVED: Final = 0.01
-"""p of a square below which an association is not linear."""
-_ROUNDING: Final = 1e-9
-"""Relative differences of values that are equal but for rounding."""
+_CURVED: Final = 0.01  # p of a square below which an association is not linear
+_ROUNDING: Final = 1e-9  # relative differences of values that are equal but for rounding
 
 
 @dataclass(frozen=True)
 class Design:
     """Design matrix of a model, and the meaning of its columns."""
 
-    rows: pl.DataFrame
-    """The rows of the fit."""
-    failed: Floats
-    """0 or 1 for each row."""
+    rows: pl.DataFrame  # the rows of the fit
+    failed: Floats  # 0 or 1 for each row
     matrix: Floats
     """The constant 1, one column per term that has one, and squares; numbers are standardized."""
     terms: list[dict[str, Any]]
@@ -240,14 +235,11 @@ def unadjusted(
     counts = pair.group_by(name, *within).agg(
         pl.col("failure").sum().alias(".failed"), pl.len().alias(".n")
     )
-    place = np.zeros(counts.height, dtype=int)
-    if within:
-        place = counts.select(pl.struct(within).rank("dense") - 1).to_series().to_numpy()
+    place = stratum_codes(counts, within)
     tables = np.zeros((int(place.max()) + 1, 2, 2))
     side = (counts[name] == levels[1]).cast(pl.Int64).to_numpy()
-    np.add.at(
-        tables, (place, side), counts.select(".failed", pl.col(".n") - pl.col(".failed")).to_numpy()
-    )
+    ends = counts.select(".failed", pl.col(".n") - pl.col(".failed"))
+    np.add.at(tables, (place, side), ends.to_numpy())
     crude = odds_ratio(tables.sum(axis=0), confidence=confidence)
     odds = dict(zip(("crude_odds_ratio", "crude_ci_low", "crude_ci_high"), crude, strict=True))
     if within:
@@ -289,16 +281,14 @@ def failure_model(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `status`, `features` and `cluster`; eager or lazy, of any supported
-        engine. Rows with null or NaN in one of them are excluded and counted.
+    frame, success, failure, status, confidence
+        As in :func:`outcome_rates`. Rows with null or NaN in a feature or the cluster are excluded
+        and counted.
     features
-        Columns of the features.
-    success, failure, status, confidence
-        As in :func:`outcome_rates`.
+        Columns of the features; of a text at most 50 levels.
     cluster
-        Column of the independent unit, such as user: standard errors are then from a jackknife over
-        clusters. None: rows are independent (HC1).
+        Column of the independent unit, such as user, of which there are at least two: standard
+        errors are then from a jackknife over clusters. None: rows are independent (HC1).
     method
         "ml" (maximum likelihood), "firth" (penalized likelihood with profile intervals, rows
         independent), or "auto": Firth's below 10 events per parameter without `cluster`.
@@ -320,13 +310,8 @@ def failure_model(
         with a note; name first what should stay. Features of a variance inflation factor of 5 or
         more are tested together (``.joint``). An odds ratio whose sign adjustment reverses has a
         note. Predictions are for held-out rows: each fifth of the rows (of the clusters, if given)
-        is predicted by the fit to the others.
-
-    Raises
-    ------
-    DataError
-        If no row or every row failed, a numeric feature separates failures from successes, a
-        feature has more than 50 levels, or there are fewer than two clusters.
+        is predicted by the fit to the others. There is no model if no row or every row failed, or a
+        number separates failures from successes.
 
     Examples
     --------

@@ -60,11 +60,9 @@ def refuse_missing(cluster: pl.Series, n: pl.Series | None = None, /) -> None:
 def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
     """Return [*keys, n_clusters, effective, variance] of the mean of each group, by the jackknife.
 
-    With T_c and n_c the sum and the number of values of each of G clusters, the mean without a
-    cluster differs from the mean by d_c = -(T_c - n_c mean) / (n - n_c), and variance =
-    (G - 1) / G sum of d_c^2, null for a single cluster. Its degrees of freedom are effective - 1,
-    with n^2 / sum of n_c^2 effective clusters (Kish): Satterthwaite's approximation for
-    independent rows (Bell and McCaffrey, Survey Methodology 28, 2002).
+    Its degrees of freedom are effective - 1, with n^2 / sum of n_c^2 effective clusters (Kish):
+    Satterthwaite's approximation for independent rows (Bell and McCaffrey, Survey Methodology 28,
+    2002).
     """
     n, total = pl.col("n"), pl.col("total")
     off = (total - n * (total.sum() / n.sum())) / (n.sum() - n)
@@ -78,28 +76,7 @@ def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
     return reduce_frame(parts, keys, **errors)
 
 
-def with_effective_n(rates: pl.DataFrame, errors: pl.DataFrame, /) -> pl.DataFrame:
-    """Add n_effective and note to rates, and the columns of :func:`cluster_errors`.
-
-    n_effective = rate (1 - rate) / variance, at most n. If the rate is 0 or 1 the variance is 0,
-    and it is the effective number of clusters: each may count as one row.
-    """
-    n, p, clusters = pl.col("n").cast(pl.Float64), pl.col("rate"), pl.col("n_clusters")
-    effective = (
-        pl.when(p * (1 - p) == 0)
-        .then("effective")
-        .when(pl.col("variance") > 0)
-        .then(pl.min_horizontal(p * (1 - p) / pl.col("variance"), n))
-        .otherwise(n)
-    )
-    return rates.hstack(errors.select("n_clusters", "effective", "variance")).with_columns(
-        n_effective=pl.when(clusters > 1).then(effective),
-        note=note_few(clusters, pl.col("effective")),
-    )
-
-
-MOST_LEVELS: Final = 50
-"""Maximum number of groups: these are 1225 pairs."""
+MOST_LEVELS: Final = 50  # maximum number of groups: these are 1225 pairs
 
 
 def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, pl.DataFrame]:
@@ -115,6 +92,13 @@ def group_codes(rows: pl.DataFrame, keys: Sequence[str], /) -> tuple[Integers, p
         )
     numbered = labels.with_columns(code=pl.int_range(pl.len(), dtype=pl.Int64))
     return beside(rows.select(keys), numbered, keys)["code"].to_numpy(), labels
+
+
+def stratum_codes(rows: pl.DataFrame, columns: Sequence[str], /) -> Integers:
+    """Return the code of each row's stratum, 0 without columns."""
+    if not columns:
+        return np.zeros(rows.height, dtype=np.int64)
+    return rows.select(pl.struct(columns).rank("dense") - 1).to_series().to_numpy()
 
 
 def cluster_codes(column: pl.Series, /) -> Integers:
@@ -149,10 +133,10 @@ def outcome_rates(
     Parameters
     ----------
     frame
-        One row per job or task: `by`, `status` and `cluster`; eager or lazy, of any supported
-        engine.
+        One row per job or task with the columns that other parameters name; eager or lazy, of any
+        supported engine.
     by
-        Columns to group by; null is a group of its own.
+        Columns to group by; null is a group of its own. By default all rows are one group.
     success, failure
         Status values of a success and a failure: other rows are excluded.
     status
@@ -266,14 +250,20 @@ def _rates(
     if cluster is None:
         ends = wilson_interval(rates[counted], rates["n"], confidence=confidence)
     else:
-        rates = with_effective_n(rates, cluster_errors(parts.with_columns(total=counted), keys))
-        of_rates = rates[["rate", "n_effective", "effective"]]
-        ends = clustered_wilson_interval(*of_rates, confidence=confidence)
+        errors = cluster_errors(parts.with_columns(total=counted), keys)
+        clusters, kish, variance = errors[["n_clusters", "effective", "variance"]]
+        of_row, each = pl.col("rate") * (1 - pl.col("rate")), n.cast(pl.Float64)
+        # of a rate of 0 or 1 each cluster may count as one row
+        rows_alike = pl.when(variance > 0).then(pl.min_horizontal(of_row / variance, each))
+        effective = pl.when(of_row == 0).then(kish).otherwise(rows_alike.otherwise(each))
+        note, alone = note_few(clusters, kish), pl.when(clusters > 1).then(effective)
+        rates = rates.with_columns(clusters, n_effective=alone, note=note)
+        of = rates["rate"], rates["n_effective"], kish
+        ends = clustered_wilson_interval(*of, confidence=confidence)
     return declared(rates.with_columns(**interval_columns(ends)), table, by=keys)
 
 
-MOST_VALUES: Final = 12
-"""Up to so many distinct values are groups; more are put into bins."""
+MOST_VALUES: Final = 12  # up to so many distinct values are groups; more are put into bins
 _BOUNDS: Final = (
     *(float(f"{first}e-{power}") for power in (2, 1) for first in (1, 2, 5)),
     *(2.0**power for power in range(64)),
@@ -295,9 +285,8 @@ def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
 def bin_values(values: pl.Series, /) -> pl.Series:
     """Return the bin of each value as an Enum in ascending order; null is null.
 
-    More than :data:`MOST_VALUES` distinct values are put into bins between powers of two: whole
-    numbers with the upper end, so that 1, 2, 4 and 8 differ; below 1 between 1, 2 and 5 times a
-    power of ten. A bin of one value is named by it.
+    Bins are between powers of two: whole numbers with the upper end, so that 1, 2, 4 and 8 differ;
+    below 1 between 1, 2 and 5 times a power of ten. A bin of one value is named by it.
     """
     distinct = values.drop_nulls().unique().sort().to_list()
     labels = {value: f"{value:,.4g}" if value < 1000 else f"{value:,.6g}" for value in distinct}

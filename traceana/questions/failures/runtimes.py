@@ -66,13 +66,10 @@ def runtime_by(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any supported
-        engine.
+    frame, by, cluster, confidence
+        As in :func:`outcome_rates`.
     runtime
         Column of the runtime: seconds or a duration.
-    by, cluster, confidence
-        As in :func:`outcome_rates`.
 
     Returns
     -------
@@ -160,13 +157,8 @@ def runtime_means(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any supported
-        engine. Rows without a runtime (null or NaN) are excluded and counted.
-    by
-        Columns to group by; null is a group of its own. By default all rows are one group.
-    runtime, cluster, confidence
-        As in :func:`runtime_by`.
+    frame, by, runtime, cluster, confidence
+        As in :func:`runtime_by`. Rows without a runtime (null or NaN) are excluded and counted.
     trim
         Fraction of the shortest and of the longest runtimes that the trimmed mean excludes, in
         [0, 0.5).
@@ -268,17 +260,14 @@ def variance_fraction(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `value`, `cluster` and `by`; eager or lazy, of any supported
-        engine. Rows without a value (null or NaN) are excluded and counted.
+    frame, by, confidence
+        As in :func:`outcome_rates`. Rows without a value (null or NaN) are excluded and counted.
     value
         Column of numbers or a Boolean column, such as whether a job failed.
     cluster
         Column of the user or another unit with several rows, without nulls.
     log
         Whether to use the logarithm, as for runtimes; values of 0 and below are excluded then.
-    by, confidence
-        As in :func:`runtime_means`.
 
     Returns
     -------
@@ -308,8 +297,7 @@ def variance_fraction(
     if log:
         rows = rows.with_columns(pl.when(pl.col(value) > 0).then(pl.col(value).log()).alias(value))
     lines = []
-    groups = rows.group_by(keys) if keys else [((), rows)]
-    for group, of_group in groups:
+    for group, of_group in rows.group_by(keys) if keys else [((), rows)]:
         kept = of_group.drop_nulls(value)
         between = estimate_fraction(kept[value], kept[cluster].rank("dense"), confidence=confidence)
         note = None
@@ -349,14 +337,13 @@ def compare_runtimes(
 
     Parameters
     ----------
-    frame
-        One row per job or task: `by`, `runtime` and `cluster`; eager or lazy, of any supported
-        engine. Rows with null or NaN in `runtime` or `cluster` are excluded.
-    by, runtime, confidence
-        As in :func:`runtime_by`.
+    frame, by, runtime, confidence
+        As in :func:`runtime_by`; 2 to 50 groups. Rows with null or NaN in the runtime or the
+        cluster are excluded.
     cluster
-        Column of the independent unit, such as user; None: rows are independent. If they are not, p
-        is far too small. Below ten effective clusters the rank ANOVA has no p and no interval.
+        Column of the independent unit, such as user, of which there are at least two; None: rows
+        are independent. If they are not, p is far too small. Below ten effective clusters the rank
+        ANOVA has no p and no interval.
     method
         "brunner-munzel": rank ANOVA of all groups and Brunner and Munzel's test of pairs, which
         agrees with the interval. "mann-whitney": the tests of Kruskal and Wallis and of Mann and
@@ -370,12 +357,6 @@ def compare_runtimes(
     RuntimeComparison
         ``.test``, ``.groups`` sorted by `by`, and ``.pairs`` with the columns `<by>_a` and
         `<by>_b`. Methods and references: :doc:`/explanation/outcomes`.
-
-    Raises
-    ------
-    DataError
-        If fewer than two groups have a runtime or more than 50 do, or there are fewer than two
-        clusters.
 
     Examples
     --------
@@ -409,14 +390,13 @@ def compare_runtimes(
     others = labels[second].rename(lambda name: f"{name}_b").hstack(pl.DataFrame(compared))
     pairs = labels[first].rename(lambda name: f"{name}_a").hstack(others)
     pairs = pairs.with_columns(n_a=n[first], n_b=n[second], cliffs_delta=2 * chance - 1)
-    note = (
-        pl.when(pl.col("pvalue").is_null())
-        .then(pl.lit("all runtimes are equal, or they belong to one cluster"))
-        .when(pl.col("ci_low").is_null() & chance.is_in([0.0, 1.0]))
-        .then(pl.lit("no interval: all runtimes of one group are longer"))
-        .when(pl.col("ci_low").is_null())
-        .then(pl.lit("no interval: a group has too few rows or one cluster"))
-    )
+    none = pl.col("ci_low").is_null()
+    notes = {
+        "all runtimes are equal, or they belong to one cluster": pl.col("pvalue").is_null(),
+        "no interval: all runtimes of one group are longer": none & chance.is_in([0.0, 1.0]),
+        "no interval: a group has too few rows or one cluster": none,
+    }
+    note = pl.coalesce(pl.when(holds).then(pl.lit(text)) for text, holds in notes.items())
     pairs = with_adjusted(pairs.fill_nan(None), method=adjust).with_columns(note=note)
     test = _test(value, codes, of, placed, confidence=confidence, old=old)
     if pairs.height == 1 and not old:

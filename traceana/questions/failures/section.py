@@ -209,30 +209,24 @@ def _figures(cohort: Cohort, groupings: Sequence[Outcomes]) -> tuple[Picture | D
     rates = draw_rates(cohort) if cohort.fails else []
     runtimes = [runtime for grouping in groupings for runtime in _draw_runtimes(cohort, grouping)]
     figures: list[Picture | Drawing] = []
-    for panels, name, what in (
-        (rates, "failure-rates", f"Failure rate of {cohort.noun} by group and requested resources"),
+    about_rates = f"Failure rate of {cohort.noun} by group and requested resources{watched}"
+    for panels, name, about in (
+        (rates, "failure-rates", about_rates),
         (runtimes, "runtimes", f"Median runtime of {cohort.noun} by group and status"),
     ):
-        heights = [0.5 + 0.14 * panel.result.height for panel in panels]
-        about, key = what + watched * (panels is rates), f"{name}-{cohort.trace.id}"
-        figures += small_multiples(
-            panels, key=key, about=about, heights_in=heights, share_x=True
-        ).pictures
+        heights, key = [0.5 + 0.14 * p.result.height for p in panels], f"{name}-{cohort.trace.id}"
+        look: dict[str, Any] = {"heights_in": heights, "share_x": True}
+        figures += small_multiples(panels, key=key, about=about, **look).pictures
     return tuple(figures)
 
 
 def _between_units(cohort: Cohort) -> list[Block]:
     result = cohort.trace.once(variance_between_units)
     parts = []
-    for what, between in result.items():
-        if not math.isnan(between.fraction):
-            interval = "no interval"
-            if not math.isnan(between.ci_low):
-                interval = f"95 % CI {ratio_range(between.ci_low, between.ci_high)}"
-            parts.append(
-                f"{what} {ratio(between.fraction)} ({interval}; n = {between.n:,}, "
-                f"{between.n_clusters:,} units)"
-            )
+    for what, (part, low, high, n, units) in result.items():
+        if not math.isnan(part):
+            limits = "no interval" if math.isnan(low) else f"95 % CI {ratio_range(low, high)}"
+            parts.append(f"{what} {ratio(part)} ({limits}; n = {n:,}, {units:,} units)")
     if not parts:
         return []
     text = (
@@ -292,13 +286,11 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
 def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:
     by = outcomes.by
     rows = outcomes.runtimes.groups.filter(pl.col("n") > 0)
-    what = f"{cohort.noun} by {in_sentence(key_heading(by or 'status'))}"
-    if cohort.horizon_s is not None:
-        what = f"{cohort.noun} until any end" + (
-            f" by {in_sentence(key_heading(by))}" if by else ""
-        )
-    parts = {"": rows}
-    if by is not None and cohort.horizon_s is None:
+    parts, by_then = {"": rows}, " until any end" if cohort.horizon_s else ""
+    what = f"{cohort.noun}{by_then}"
+    if by or not by_then:
+        what += f" by {in_sentence(key_heading(by or 'status'))}"
+    if by and not by_then:
         parts = {status: rows.filter(status=status).drop("status") for status in COMPARED}
     return [
         drawing(
@@ -408,17 +400,17 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
         f"{three_digits(row['expected'])} expected)"
         for row in more.head(_NAMED).rows(named=True)
     ]
-    parts += (
-        [f"{plural(more.height - _NAMED, 'other')} in the table"] if more.height > _NAMED else []
-    )
-    names = listed([*more["node"].head(_NAMED), *([] if more.height <= _NAMED else ["others"])])
+    names = more["node"].head(_NAMED).to_list()
+    if more.height > _NAMED:
+        parts.append(f"{plural(more.height - _NAMED, 'other')} in the table")
+        names.append("others")
     first, lost = more.row(0, named=True), float(more["lost_gpu_hours"].fill_null(0).sum())
     cost = f" This costs {count(lost)} GPU-hours beyond what is expected." if lost else ""
-    verb = "fails" if more.height == 1 else "fail"
+    node, fails = ("node", "fails") if more.height == 1 else ("nodes", "fail")
     times = "all" if first["ratio"] is None else f"{three_digits(first['ratio'])} times"
-    alert = f"node{'s' * (more.height > 1)} {names}: {times} the failures of comparable jobs"
+    alert = f"{node} {listed(names)}: {times} the failures of comparable jobs"
     return Finding(
-        f"{more.height} of {plural(tested, 'node')} {verb} more often than comparable "
+        f"{more.height} of {plural(tested, 'node')} {fails} more often than comparable "
         f"jobs: {listed(parts)}.{_alike(nodes, more)}{cost}",
         effect=first["ratio"],
         interval=None if first["ratio"] is None else (first["ci_low"], first["ci_high"]),
@@ -427,7 +419,7 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
         cost_jobs=float((more["failures"] - more["expected"]).sum()),
         certainty="estimated",
         alert=alert,
-        machine=names if more.height == 1 else "",
+        machine=names[0] if more.height == 1 else "",
         heading=alert,
     )
 

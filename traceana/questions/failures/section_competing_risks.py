@@ -1,10 +1,13 @@
-"""Competing risks of completion and failure by runtime, hazards, and lost GPU-hours."""
+"""Competing risks by runtime, hazards and lost GPU-hours, and jobs that fail again and again."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -29,10 +32,18 @@ from traceana.questions.failures.analyze import (
     incidence_difference,
     without_limits,
 )
-from traceana.questions.failures.hazard_by_runtime import (
+from traceana.questions.failures.events import (
     goodput,
     hazard_by_runtime,
     time_limit_ends,
+)
+from traceana.questions.failures.nodes import (
+    AGAIN_S,
+    FIRST_S,
+    Repeats,
+    failing_positions,
+    fewest_tries,
+    find_repeats,
 )
 from traceana.questions.failures.section_model import incidence_of, of_equal_users
 from traceana.questions.failures.tables import Goodput, HazardByRuntime, TimeLimitEnds
@@ -42,7 +53,8 @@ from traceana.questions.failures.tables_competing_risks import (
     SurvivalGroups,
 )
 from traceana.questions.section_per_cohort import build_per_cohort
-from traceana.store import Trace
+from traceana.store import Trace, distinct_traces
+from traceana.store.frames import beside
 from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     count,
@@ -55,16 +67,14 @@ from traceana.tables.formatting import (
     plural,
     share,
     three_digits,
+    three_digits_range,
 )
-from traceana.tables.formatting import three_digits_range as digits_range
 
 _DAY_S: Final = 86_400
 _SHOWN_S: Final = {"1h": 3600, "24h": _DAY_S}
 _ENDED: Final = {"cancelled": "were cancelled", "running": "were removed"}
-_LEAST_POINTS: Final = 0.05
-"""Percentage points that are written as 0.0."""
-_FIRST: Final = "failed"
-"""The event that the findings are on."""
+_LEAST_POINTS: Final = 0.05  # percentage points that are written as 0.0
+_FIRST: Final = "failed"  # the event that the findings are on
 _OPENING: Final = (
     "Completion and failure are competing risks: a job that failed can no longer complete. The "
     "cumulative incidence of an event is the fraction of all rows with this event by a given "
@@ -104,14 +114,9 @@ def _build(cohort: Cohort) -> Content:
     elif "running" in events:
         running = " Rows of status running ended by their removal, which is a separate event."
     what = f"Cumulative incidence of each event of {cohort.noun}{group}"
-    panels = _figures(risks, cohort, group)
-    figure = small_multiples(
-        panels,
-        key=f"incidence-{cohort.trace.id}",
-        about=what,
-        heights_in=[1.7] * len(panels),
-        share_x=True,
-    )
+    panels, key = _figures(risks, cohort, group), f"incidence-{cohort.trace.id}"
+    heights = [1.7] * len(panels)
+    figure = small_multiples(panels, key=key, about=what, heights_in=heights, share_x=True)
     table = result_table(
         survival.groups.drop("n_excluded", "last_s"),
         SurvivalGroups,
@@ -137,14 +142,11 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
 
 
 def _incidence(incidence: CumulativeIncidence, caption: str) -> Table:
-    keys = [*incidence.by, "event"]
-    table = incidence.groups
-    columns = [*keys, "n", "n_events"]
-    names = ("incidence", "ci_low", "ci_high")
+    keys, table = [*incidence.by, "event"], incidence.groups
+    columns, names = [*keys, "n", "n_events"], ("incidence", "ci_low", "ci_high")
     for suffix, time_s in _SHOWN_S.items():
         within = {name: f"{name}_{suffix}" for name in names}
-        at = incidence.incidence_at(time_s).rename(within)
-        table = table.join(at, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        table = beside(table, incidence.incidence_at(time_s).rename(within), keys)
         columns += within.values()
     return result_table(
         table,
@@ -198,8 +200,10 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
         f"{share(first['incidence'])} of {first[by]} and {share(second['incidence'])} of "
         f"{second[by]} {cohort.noun} fail within {duration(_DAY_S)}"
     )
+    bad = len(cohort.trace.once(bad_nodes))
+    off = f"without the jobs on {plural(bad, 'node')} with excess failures, " if bad else ""
     finding = (
-        f"{compared}: {_without_nodes(cohort)}a difference of {difference:z.1f} percentage points "
+        f"{compared}: {off}a difference of {difference:z.1f} percentage points "
         f"(95 % CI {low:z.1f} to {high:z.1f}){verdict}"
     )
     explained = ""
@@ -212,11 +216,6 @@ def _findings(incidence: CumulativeIncidence, cohort: Cohort) -> tuple[str, ...]
     finding += f". {'. '.join(incidence_of(row, by, 'incidence') for row in largest)}."
     is_null = bool(by_users) or low < 0 < high
     return (Finding(finding, heading=compared + explained, is_null=is_null),)
-
-
-def _without_nodes(cohort: Cohort) -> str:
-    bad = len(cohort.trace.once(bad_nodes))
-    return f"without the jobs on {plural(bad, 'node')} with excess failures, " if bad else ""
 
 
 def _of_equal_size(equal: tuple[float, float, float], difference: float) -> tuple[str, str]:
@@ -287,10 +286,10 @@ _HAZARD_LIMITATIONS: Final = (
 _SAME: Final = ("user", "job_name")
 _LIMIT: Final = "failed at a limit of the request"
 _LIMITS: Final = ("ci_low", "ci_high")
-_FEWEST: Final = 10
-"""Events in an interval that the finding needs."""
+_FEWEST: Final = 10  # events in an interval that the finding needs
 _MOSTLY: Final = 0.5
-"""Fraction of GPU-hours without an end state from which it is the main result on them."""
+"""Fraction of GPU-hours without an end state from which it is the main result on them, and of the
+failed tasks of some positions of arrays from which they are an alert."""
 
 
 def build_hazards(traces: Sequence[Trace]) -> Content:
@@ -311,17 +310,11 @@ def _hazards(cohort: Cohort) -> Content:
         HazardByRuntime,
         caption=f"Hazards of {cohort.noun} to end, by runtime",
     )
-    findings: list[str] = []
-    tables: list[Block] = []
-    if not cohort.from_tasks:
-        for finding, block in (_goodput(cohort), _limits(cohort)):
-            findings.append(finding)
-            tables += [block] if block is not None else []
-    findings.append(_early(hazards, cohort))
-    tables.append(of_hazard)
-    told = tuple(filter(None, findings))
-    blocks = (Text("", cohort.definitions), *tables[1:])
-    return Content(told, blocks, lead=(tables[0],), limitations=_HAZARD_LIMITATIONS)
+    of_jobs = () if cohort.from_tasks else (_goodput(cohort), _limits(cohort))
+    parts = [*filter(None, of_jobs), (_early(hazards, cohort), of_hazard)]
+    first, *tables = [block for _, block in parts]
+    told = tuple(finding for finding, _ in parts if finding)
+    return Content(told, (Text("", cohort.definitions), *tables), (first,), _HAZARD_LIMITATIONS)
 
 
 def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
@@ -336,20 +329,17 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
     first, last = next((pair for pair in pairs if _are_apart(*pair)), pairs[0])
     apart = _are_apart(first, last)
     when, later = (
-        f"from {duration(row['from_s'])} on"
-        if row["to_s"] is None
-        else f"from {duration(row['from_s'])} to {duration(row['to_s'])}"
+        f"from {duration(row['from_s'])} "
+        + ("on" if row["to_s"] is None else f"to {duration(row['to_s'])}")
         for row in (first, last)
     )
     per_hour = "per hour of runtime"
-    compared = f"failures {per_hour} {when} are not distinguishable from those {later}"
-    heading = compared
+    heading = compared = f"failures {per_hour} {when} are not distinguishable from those {later}"
     if apart:
         ratio = three_digits(first["hazard_per_h"] / last["hazard_per_h"])
         ends = first["ci_low"] / last["ci_high"], first["ci_high"] / last["ci_low"]
         heading = f"{cohort.noun} fail {ratio} times as often {per_hour} {when} as {later}"
-        compared = f"{heading} ({digits_range(*ends)} times by the limits "
-        compared += "of both intervals)"
+        compared = f"{heading} ({three_digits_range(*ends)} times by the limits of both intervals)"
     otherwise = f"otherwise{', such as at a limit' * (hazards['event'] == _LIMIT).any()}"
     return Finding(
         f"{_failing(first, cohort.noun)}, and {_failing(last, cohort.noun)}, if they do not end "
@@ -362,14 +352,12 @@ def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
 
 def _failing(row: dict[str, Any], noun: str) -> str:
     """State the fraction that fails in an interval of runtime, of those that reach it."""
-    hours = 24 if row["to_s"] is None else (row["to_s"] - row["from_s"]) / 3600
+    hours, until = 24, "within a further day"
+    if row["to_s"] is not None:
+        hours = (row["to_s"] - row["from_s"]) / 3600
+        until = f"before {duration(row['to_s'])} of runtime"
     part, low, high = (-math.expm1(-row[name] * hours) for name in ("hazard_per_h", *_LIMITS))
     of = noun if not row["from_s"] else f"the {noun} that run for {duration(row['from_s'])}"
-    until = (
-        "within a further day"
-        if row["to_s"] is None
-        else f"before {duration(row['to_s'])} of runtime"
-    )
     limits = f"95 % CI {fraction_range(low, high)}; n = {count(row['n_events'])}"
     return f"{share(part)} of {of} fail {until} ({limits})"
 
@@ -378,14 +366,14 @@ def _are_apart(first: dict[str, Any], last: dict[str, Any]) -> bool:
     return bool(first["ci_low"] > last["ci_high"] or last["ci_low"] > first["ci_high"])
 
 
-def _limits(cohort: Cohort) -> tuple[str, Block | None]:
+def _limits(cohort: Cohort) -> tuple[str, Block] | None:
     trace = cohort.trace
     if not trace.has("jobs", ("time_limit_s", "runtime_s", "gpus")):
-        return "", None
+        return None
     limit_ends = time_limit_ends(trace.scan("jobs"), window=trace.once(window_of))
     row = limit_ends.row(0, named=True)
     if not row["n"]:
-        return "", None
+        return None
     block = result_table(limit_ends, TimeLimitEnds, caption="Ends at the time limit", folded=True)
     reached = f"none of the {cohort.noun} reaches its time limit"
     if row["fraction_at_limit"]:
@@ -399,20 +387,15 @@ def _limits(cohort: Cohort) -> tuple[str, Block | None]:
     return finding, block
 
 
-def goodput_of(trace: Trace) -> pl.DataFrame:
-    """Return the goodput of a trace's jobs, with the time that each ran within the window."""
-    same = _SAME if trace.has("jobs", _SAME) else ()
-    return goodput(trace.frame("jobs"), same=same, window=trace.once(window_of))
-
-
-def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
+def _goodput(cohort: Cohort) -> tuple[str, Block] | None:
     trace = cohort.trace
     if not trace.has("jobs", ("status", "start_s", "runtime_s", "gpus")):
-        return "", None
-    result = trace.once(goodput_of)
+        return None
+    same = _SAME if trace.has("jobs", _SAME) else ()
+    result = goodput(trace.frame("jobs"), same=same, window=trace.once(window_of))
     total = float(result["gpu_hours"].sum())
     if not total:
-        return "", None
+        return None
     block = result_table(result, Goodput, caption="GPU-hours within the window by outcome")
     shares = dict(result.select("kind", "fraction_of_all").iter_rows())
     said = {
@@ -424,13 +407,9 @@ def _goodput(cohort: Cohort) -> tuple[str, Block | None]:
     parts = [f"{share(shares[kind])} {text}" for kind, text in said.items() if shares[kind]]
     kind = "unfinished" if (shares["unfinished"] or 0.0) >= _MOSTLY else "useful"
     part = shares[kind] or 0.0
-    finding = Finding(
-        f"of {hours_text(total)} GPU-hours {listed(parts).replace(' to ', ' went to ', 1)}.",
-        effect=part,
-        heading=f"{share(part) if part else 'none'} of the GPU-hours went {said[kind]}",
-        is_description=kind == "useful",
-    )
-    return finding, block
+    text = f"of {hours_text(total)} GPU-hours {listed(parts).replace(' to ', ' went to ', 1)}."
+    heading = f"{share(part) if part else 'none'} of the GPU-hours went {said[kind]}"
+    return Finding(text, effect=part, heading=heading, is_description=kind == "useful"), block
 
 
 HAZARDS = Section(
@@ -442,4 +421,146 @@ HAZARDS = Section(
     shares="cohort",
     part="Failures",
     question="When do jobs fail, and how many GPU-hours are lost?",
+)
+
+
+_NAMED: Final = 3
+_NEGLIGIBLE: Final = 0.05  # fraction of all failures, or hours, below which it is no main result
+_FEWEST_FAILED, _PART, _TIMES = 20, 0.2, 2
+"""Failures of a name (and jobs of other names), their fraction of all, and ratio of the rates, from
+which the name is stated."""
+_PLAIN: Final = re.compile("(?i)fail|err")  # reasons that state no more than the status does
+_COSTLY: Final = 0.1  # fraction of all hours from which it is an alert
+_DEFINITIONS: Final = (
+    "Again and again: failures of one user and job name (without the number that it ends in), "
+    f"each submitted within {duration(AGAIN_S)} after the failure before, or later, if there are "
+    "more of them. "
+    "Crash at start: a failure within the first "
+    f"{duration(FIRST_S)} of runtime; a user or a name is stated if most of its failures, and at "
+    "least 5 % of all, are crashes. Time limits and faults of machines do not count. "
+    "Without either, the name with the most failures of any reason is stated, if it has a fifth "
+    "of all and fails twice as often as others. "
+)
+
+
+def build_repeats(traces: Sequence[Trace]) -> Content:
+    """State jobs that fail again and again, and crashes at start; nothing without them."""
+    findings: list[Finding] = []
+    tries: list[tuple[int, int]] = []
+    for trace in distinct_traces(traces):
+        repeats = trace.once(find_repeats)
+        stated = [*_series(repeats, trace), *_crashes(repeats)] or [*_name(repeats)]
+        placed = (_positions(row) for row in trace.once(failing_positions)[:_NAMED])
+        findings += [finding.of(trace.label) for finding in (*stated, *placed)]
+        late = fewest_tries(repeats.ended, soon=False)
+        tries += [(repeats.tries, late)] if stated else []
+    if not tries:
+        return Content(tuple(findings))
+    soon, late = map(min, zip(*tries, strict=True))
+    text = (
+        f"{_DEFINITIONS} A series has at least {soon} failures, or {late} that may be later: with "
+    )
+    text += "that, at most 0.01 are expected by chance if half of the jobs fail and half follow an "
+    text += "end so soon."
+    return Content(tuple(findings), (Text(text),))
+
+
+def _series(repeats: Repeats, trace: Trace) -> Iterator[Finding]:
+    for row in repeats.series.head(_NAMED).rows(named=True):
+        job = f"job {row['job_name']}{_of(row['user'])}"
+        heading = f"{job} failed again and again, {row['failures']:,} times"
+        yield _finding(
+            repeats,
+            row,
+            row["failures"],
+            f"{heading} ({_when(row, trace)}median runtime {duration(row['runtime_s'])})",
+            heading,
+        )
+
+
+def _crashes(repeats: Repeats) -> Iterator[Finding]:
+    named: list[str] = []
+    repeated = {
+        group: n
+        for by in ("user", "job_name")
+        for group, n in repeats.series.group_by(by).agg(pl.col("failures").sum()).iter_rows()
+    }
+    for row in repeats.crashes.rows(named=True):
+        group, most = row["group"], row["job_name_most"]
+        if group in named:
+            continue
+        named += [most] if row["by"] == "user" else []
+        if 2 * repeated.get(group, 0) >= row["crashes"]:
+            continue  # the series has them
+        what = f"of user {group}" if row["by"] == "user" else f"named {group}"
+        heading = f"{row['crashes']:,} jobs {what} failed in their first minute"
+        text = (
+            f"{heading}, {share(row['crashes'] / row['ended'])} of their completed and failed jobs"
+        )
+        yield _finding(repeats, row, row["crashes"], text, heading)
+
+
+def _name(repeats: Repeats) -> Iterator[Finding]:
+    """State the name with the most failures, if it has many of all and fails more than others."""
+    for row in repeats.names.head(1).rows(named=True):
+        name, failed, ended = row["job_name"], row["failed"], row["ended"]
+        n_others = repeats.ended - ended
+        if min(failed, n_others) < _FEWEST_FAILED or failed < _PART * repeats.failures:
+            return
+        others = (repeats.failures - failed) / n_others
+        if failed / ended < _TIMES * others:
+            return
+        heading = f"{failed:,} jobs named {name} failed"
+        is_told = 2 * row["of_reason"] > failed and not _PLAIN.match(row["reason"])
+        why = f" ({row['of_reason']:,} ended as {row['reason']})" * is_told
+        text = f"{heading}{why}, {share(failed / ended)} of the completed and failed ones and of "
+        text += f"others {share(others)}"
+        yield _finding(repeats, row, failed, text, heading)
+
+
+def _positions(row: dict[str, Any]) -> Finding:
+    """State from which position, or up to which, the tasks of arrays of a name fail more often."""
+    low, high = ((failed / n, f"{failed:,} of {n:,}") for failed, n in row["sides"])
+    first, last = f"from task {row['from']} on", f"before task {row['from']}"
+    if low[0] > high[0]:
+        low, high, first, last = high, low, last, first
+    heading = f"arrays {row['name']}{_of(row['user'])} fail {first}"
+    text = f"{heading}: {share(high[0])} of these tasks ({high[1]}), {last} {share(low[0])} "
+    text += f"({low[1]}; {row['arrays']:,} arrays)"
+    alert, n = text * (high[0] > _MOSTLY), row["failures"]
+    of: dict[str, Any] = {"effect": high[0] - low[0], "n": n, "cost_jobs": n, "alert": alert}
+    return Finding(f"{text}.", heading=heading, certainty="estimated", **of)
+
+
+def _finding(repeats: Repeats, row: dict[str, Any], n: int, text: str, heading: str) -> Finding:
+    hours, effect = row["hours"] or 0.0, n / repeats.failures
+    part = hours / repeats.hours if repeats.hours else 0.0
+    cost = f" and {hours_text(hours)} {repeats.unit}-hours" * bool(hours)
+    of_all = f"{share(effect)} of all failures{cost}"
+    alert, is_null = f"{heading}: {of_all}" * (part >= _COSTLY), max(part, effect) < _NEGLIGIBLE
+    of: dict[str, Any] = {"effect": effect, "n": n, "cost_jobs": n, "is_null": is_null}
+    of["cost_gpu_h"] = hours * (repeats.unit == "GPU")
+    return Finding(f"{text}: {of_all}.", heading=heading, alert=alert, **of)
+
+
+def _of(user: str | None) -> str:
+    return "" if user is None else f" of user {user}"
+
+
+def _when(row: dict[str, Any], trace: Trace) -> str:
+    lasted = duration(row["last_s"] - row["first_s"])
+    if not trace.manifest.absolute_times:
+        return f"within {lasted}, "
+    zone = ZoneInfo(trace.manifest.timezone) if trace.manifest.timezone else UTC
+    return f"within {lasted} from {datetime.fromtimestamp(row['first_s'], zone):%Y-%m-%d %H:%M}, "
+
+
+REPEATS = Section(
+    "repeats",
+    "Repeated failures and crashes at start",
+    66,
+    build_repeats,
+    needs=({"jobs": ("status", "submit_s", "end_s", "runtime_s")},),
+    part="Failures",
+    question="Which jobs fail again and again, and whose jobs crash at start?",
 )

@@ -52,9 +52,8 @@ from traceana.tables.formatting import (
 _NOTICED: Final = 1.1
 """Rows of a group, ratio of failure rates, and its standard errors over rows, from which a
 difference is stated."""
-_MOST_NAMED: Final = 3
+_MOST_NAMED: Final = 3  # groups in a finding: those with the most rows, for any result
 _NEARLY_ALL: Final = 0.95
-"""Groups in a finding: those with the most rows, for any result."""
 
 
 def tests_table(cohort: Cohort, tests: pl.DataFrame, /) -> Table:
@@ -78,17 +77,17 @@ def findings_of(cohort: Cohort, outcomes: Outcomes, tests: pl.DataFrame, /) -> l
     rows = {row["question"]: row for row in tests.iter_rows(named=True)}
     findings: list[str] = []
     if (test := rows.get(f"failure of {cohort.noun} by {group}")) is not None:
-        what = f"failure rate of {cohort.noun} ({cohort.counted})"
         if outcomes.horizon is None:
-            named = [_rate(row, by, cohort) for row in _largest(outcomes.rates, by)]
-            ratio_of_rates = _ratio_of_rates(outcomes.rates, by, cohort)
-            rates = f"{'. '.join(named)}.{ratio_of_rates}{_standardized(outcomes, outcomes.rates)}"
-            findings.append(f"failure rate of {cohort.noun}. {rates}")
+            crude, title = outcomes.rates, f"failure rate of {cohort.noun}"
+            what = f"{title} ({cohort.counted})"
+            named = [_rate(row, by, cohort) for row in _largest(crude, by)]
+            ratio_of_rates = _ratio_of_rates(crude, by, cohort)
         else:
-            named = [incidence_of(row, by) for row in _largest(outcomes.horizon, by)]
-            ratio_of_rates, what = "", f"fraction of {cohort.noun} that {cohort.counted}"
-            equal = _standardized(outcomes, outcomes.horizon)
-            findings.append(f"{what}. {'. '.join(named)}.{equal}")
+            crude, ratio_of_rates = outcomes.horizon, ""
+            title = what = f"fraction of {cohort.noun} that {cohort.counted}"
+            named = [incidence_of(row, by) for row in _largest(crude, by)]
+        equal = _standardized(outcomes, crude)
+        findings.append(f"{title}. {'. '.join(named)}.{ratio_of_rates}{equal}")
         # Cohen's limits call rates negligible whose odds are not: the model has those
         verdict = test["conclusion"]
         decided = ratio_of_rates or (
@@ -188,9 +187,8 @@ def _ratio_of_rates(rates: pl.DataFrame, by: str, cohort: Cohort) -> str:
     if len(largest) < 2:
         return ""
     low, *_, high = sorted(largest, key=lambda row: float(row["rate"]))
-    if not low["rate"] or high["rate"] < _NOTICED * low["rate"]:
-        return ""
-    if high["ci_low"] <= low["ci_high"]:
+    is_clear = high["rate"] >= _NOTICED * low["rate"] and high["ci_low"] > low["ci_high"]
+    if not (low["rate"] and is_clear):
         return ""
     times = three_digits(high["rate"] / low["rate"])
     of = f"{in_sentence(key_heading(by))} "
@@ -234,16 +232,14 @@ def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
 
 
 def _medians(what: str, groups: pl.DataFrame, by: str, cohort: Cohort) -> list[str]:
-    rows = [row for row in _largest(groups, by) if row["n"] >= _FEWEST]
-    named = [_median(row, by, cohort) for row in rows]
+    named = []
+    for row in (row for row in _largest(groups, by) if row["n"] >= _FEWEST):
+        median, limits = "not reached", ""
+        if row["median_s"] is not None:
+            median = duration(row["median_s"])
+            limits = interval(row, duration_range, shown=cohort.sampled or row["n_censored"])
+        named.append(f"{row[by]}: {median} ({limits}n = {row['n']:,})")
     return [f"{what}. {'. '.join(named)}."] if len(named) > 1 else []
-
-
-def _median(row: dict[str, Any], by: str, cohort: Cohort) -> str:
-    if row["median_s"] is None:
-        return f"{row[by]}: not reached (n = {row['n']:,})"
-    limits = interval(row, duration_range, shown=cohort.sampled or row["n_censored"])
-    return f"{row[by]}: {duration(row['median_s'])} ({limits}n = {row['n']:,})"
 
 
 def incidence_of(row: dict[str, Any], by: str, name: str = "fraction", /) -> str:
@@ -259,10 +255,8 @@ def _excluded(rate: dict[str, Any], noun: str) -> str:
 
 
 _ALPHA: Final = 0.05
-_FEWEST: Final = 10
-"""Failures and other rows of a level that a statement needs."""
-_EXTREME: Final = 100
-"""Odds ratios beyond it, or below its inverse, are written as that."""
+_FEWEST: Final = 10  # failures and other rows of a level that a statement needs
+_EXTREME: Final = 100  # odds ratios beyond it, or below its inverse, are written as that
 _OPENING: Final = (
     "Logistic regression of failure (status failed) among completed and failed rows; where more "
     "than 5 % of the rows have not ended, of failure within a stated runtime. The odds "
@@ -378,16 +372,12 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         certainty = "cannot tell"
     else:
         row = clear.row(0, named=True)
-        heading = f"{_name(row)}: the odds of failure are {_times(row['odds_ratio'])} as high"
-        heading += _equally(row, cohort)[1]
-    lead = Finding(
-        first,
-        heading=heading,
-        certainty=certainty,
-        cost_jobs=concerned,
-        is_description=not concerned,  # what to do follows from rates, not from odds
-    )
-    return lead, *others
+        pair = "" if row["level"] is None else f" {row['level']} versus {row['reference']}"
+        heading = f"{row['feature']}{pair}: the odds of failure are {_times(row['odds_ratio'])} as "
+        heading += f"high{_equally(row, cohort)[1]}"
+    # what to do follows from rates, not from odds
+    of: dict[str, Any] = {"cost_jobs": concerned, "is_description": not concerned}
+    return Finding(first, heading=heading, certainty=certainty, **of), *others
 
 
 _NONE_CLEAR: Final = "no single feature clearly predicts failure when the others are equal"
@@ -439,12 +429,6 @@ def _such(row: dict[str, Any], which: str, noun: str = "those") -> str:
         return f"{noun} with {feature} {value}"
     value = "a fraction of one" if value == "fraction of one" else value
     return f"{noun} that request {value} GPU{'' if value in ('1', 'a fraction of one') else 's'}"
-
-
-def _name(row: dict[str, Any]) -> str:
-    if row["level"] is None:
-        return str(row["feature"])
-    return f"{row['feature']} {row['level']} versus {row['reference']}"
 
 
 def _ratio_of(row: dict[str, Any], features: list[str], noun: str) -> str:

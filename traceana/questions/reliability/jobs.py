@@ -114,9 +114,7 @@ def job_failure_interval(
         | _observed(log, failing, size, confidence)
         for size in map(int, sizes)
     ]
-    return JobFailureResult(
-        intervals=pl.DataFrame(rows, schema=schema_of(JobFailureIntervals)),
-    )
+    return JobFailureResult(pl.DataFrame(rows, schema=schema_of(JobFailureIntervals)))
 
 
 def _failing(log: FaultLog) -> pl.DataFrame:
@@ -220,19 +218,13 @@ def checkpoint_interval(
             ("daly", young * (1 + math.sqrt(ratio) / 3 + ratio / 9) - cost if ratio < 1 else mean),
             ("exact", mean * (1 + float(lambertw(-math.exp(-1 - cost / mean)).real))),
         ):
-            row = {"mttf_s": mean, "method": method, "interval_s": interval}
-            rows.append(row | _shares(interval, mean, cost, float(restart_s)))
-    return declared(pl.DataFrame(rows, schema=schema_of(CheckpointIntervals)), CheckpointIntervals)
-
-
-def _shares(interval: float, mean: float, cost: float, restart: float) -> dict[str, float]:
-    """Return the fractions of the wall time that train, write checkpoints, and are lost."""
-    with np.errstate(over="ignore"):
-        wall = mean * np.exp(restart / mean) * np.expm1((interval + cost) / mean)
-    trains = float(interval / wall)
-    writes = trains * cost / interval
-    fractions = {"checkpoint_fraction": writes, "lost_fraction": 1 - trains - writes}
-    return {"effective_training_ratio": trains} | fractions
+            with np.errstate(over="ignore"):
+                wall = mean * np.exp(restart_s / mean) * np.expm1((interval + cost) / mean)
+            trains = float(interval / wall)
+            writes = trains * cost / interval
+            rows.append((mean, method, interval, trains, writes, 1 - trains - writes))
+    schema = schema_of(CheckpointIntervals)
+    return declared(pl.DataFrame(rows, schema=schema, orient="row"), CheckpointIntervals)
 
 
 _TOGETHER_S: Final = 300.0

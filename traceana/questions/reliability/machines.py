@@ -53,13 +53,10 @@ Window = tuple[float | datetime, float | datetime]
 
 @dataclass(frozen=True)
 class FaultLog:
-    """Faults in an observation window.
+    """Faults that began in the window: [*keys, machine, start, end, is_open], and outages in it.
 
-    `rows` has the faults that began in the window: [*keys, machine, start, end, is_open]; end is
-    that of the window where the repair had not ended (`is_open`), and null where it is unknown.
-    `downs` has [*keys, machine, start, end] of all faults that reach into the window, cut at its
-    end; an unknown end is the start. The machine is null where several are named, one of which
-    failed.
+    End is that of the window where the repair had not ended (`is_open`), null (in `downs` the
+    start) where it is unknown. The machine is null where several are named, one of which failed.
     """
 
     rows: pl.DataFrame
@@ -120,7 +117,13 @@ def read_log(
     if (table["end"] < table["start"]).any():
         raise DataError(f"a fault ends before it starts: {end} is below {start}")
     first, last = _window(window, table)
-    table, named = _without_lists(table, machine)
+    names = pl.concat_list(machine)
+    if table.schema[machine] == pl.String:  # the machine is null where several are named
+        names = pl.col(machine).str.split(",")
+    named = table.select("start", "end", name=names).explode("name")
+    if table.schema[machine] == pl.String:
+        alone = ~pl.col(machine).str.contains(_LIST)
+        table = table.with_columns(pl.when(alone).then(machine).alias(machine))
     begun, until = pl.col("start"), pl.col("end")
     is_last = until.is_null() & (begun == begun.max().over(machine))  # also after the window
     is_last &= pl.col(machine).is_not_null()
@@ -152,16 +155,6 @@ def read_log(
         n_missing=read.height - table.height,
         n_outside=table.height - inside.height,
     )
-
-
-def _without_lists(table: pl.DataFrame, machine: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the faults, the machine null where several are named, and [start, end, name]."""
-    name = pl.col(machine)
-    if table.schema[machine] != pl.String:
-        return table, table.select("start", "end", name=name)
-    named = table.select("start", "end", name=name.str.split(",")).explode("name")
-    several = name.str.contains(_LIST)
-    return table.with_columns(pl.when(~several).then(name).alias(machine)), named
 
 
 def _window(window: Window | None, table: pl.DataFrame) -> tuple[float, float]:
@@ -205,8 +198,7 @@ def steps_of(outages: pl.DataFrame, window_s: tuple[float, float], /) -> pl.Data
     )
 
 
-_LIST: Final = r",|\[\d[\d,-]*[,-]"
-"""What a name of several machines has: n1,n5 or n[1-3]."""
+_LIST: Final = r",|\[\d[\d,-]*[,-]"  # what a name of several machines has: n1,n5 or n[1-3]
 _BLOCKS: Final = 10
 """Blocks of time at least, of a week each where the window has so many weeks, else of a day."""
 _PERIODS_S: Final = (DAY_S, 7 * DAY_S, 30 * DAY_S)
@@ -261,10 +253,8 @@ def machine_reliability(
         the last time of the log, which overestimates the rate of short logs.
     confidence
         Coverage of the intervals, in (0, 1).
-    resamples
-        Random assignments of the faults, for p of the dispersion.
-    rng
-        Seed or generator of these.
+    resamples, rng
+        Random assignments of the faults, for p of the dispersion; their seed or generator.
 
     Returns
     -------

@@ -125,9 +125,9 @@ def _rate(result: ReliabilityResult, planned: int) -> str:
     row = result.overall.row(0, named=True)
     heading = f"{three_digits(row['rate'])} faults per 1,000 node-days"
     text = (
-        f"{heading} (95 % CI for another "
-        f"such period {three_digits_range(row['ci_low'], row['ci_high'])}; n = "
-        f"{plural(row['n'], 'fault')} of {plural(result.total_machines, 'machine')} in "
+        f"{heading} (95 % CI for another such period "
+        f"{three_digits_range(row['ci_low'], row['ci_high'])}; n = {plural(row['n'], 'fault')} of "
+        f"{plural(result.total_machines, 'machine')} in "
         f"{duration(result.window_s[1] - result.window_s[0])})"
     )
     if planned:
@@ -185,16 +185,11 @@ def _trends(trace: Trace, by: str, window_s: tuple[float, float]) -> Iterator[Fi
         of = f" of class {row['class']}" * bool(row["class"])
         verb = "rise" if last > first else "fall"
         what = f"faults{of} {verb} from {first:,} to {last:,}"
-        yield Finding(
-            f"{what} between the first and the last third of the window ({middle:,} in the second; "
-            f"slope over days: adjusted {p_equals(row['pvalue'])}).",
-            cost_jobs=max(last - first, 0),
-            certainty="estimated",
-            alert=f"{what} by thirds of the window"
-            if last > first and row["pvalue"] < _ALARMING
-            else "",
-            heading=what,
-        )
+        text = f"{what} between the first and the last third of the window ({middle:,} in the "
+        text += f"second; slope over days: adjusted {p_equals(row['pvalue'])})."
+        is_alarming = last > first and row["pvalue"] < _ALARMING
+        alert, more = f"{what} by thirds of the window" * is_alarming, max(last - first, 0)
+        yield Finding(text, heading=what, alert=alert, cost_jobs=more, certainty="estimated")
 
 
 def _job(intervals: pl.DataFrame, total: int) -> str:

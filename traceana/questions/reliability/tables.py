@@ -217,11 +217,6 @@ class ReliabilityResult(Result):
 class JobFailureResult(Result):
     """Result of :func:`~traceana.job_failure_interval`.
 
-    Attributes
-    ----------
-    intervals
-        Mean time to failure, one row per number of machines.
-
     Examples
     --------
     >>> import polars as pl, traceana
@@ -234,4 +229,5 @@ class JobFailureResult(Result):
     """
 
     intervals: Annotated[pl.DataFrame, JobFailureIntervals]
+    """Mean time to failure, one row per number of machines."""
     summarized = (("intervals",),)

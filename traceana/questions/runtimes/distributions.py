@@ -75,23 +75,19 @@ def compare_distributions(
 
     Parameters
     ----------
-    frame
-        One row per job: `by`, `value` and `cluster`; eager or lazy, of any supported engine. Rows
-        without a cluster are excluded.
+    frame, by
+        As in :func:`outcome_rates`. Rows without a cluster are excluded.
     value
         Column of numbers, none negative; null and NaN are missing.
-    by
-        Columns to group by; null is a group of its own.
     cluster
         Column of the independent unit, such as user; None: rows are independent. With clusters, p
         and interval of the KS distance are by the wild bootstrap of whole clusters, null below ten
         effective clusters.
     confidence
         Coverage of the intervals, in (0, 1).
-    resamples
-        Bootstrap samples for the interval of the KS distance, and with `cluster` its p.
-    rng
-        Seed or generator of the bootstrap.
+    resamples, rng
+        Bootstrap samples for the interval of the KS distance, and with `cluster` its p; their seed
+        or generator.
 
     Returns
     -------
@@ -119,64 +115,47 @@ def compare_distributions(
     of = () if cluster is None else (cluster,)
     rows = collect(open_frame(frame, keys=(*keys, *of), measures={"value": value})).drop_nulls(of)
     unit = pl.lit(None) if cluster is None else pl.col(cluster).rank("dense") - 1
-    rows = rows.with_columns(unit.cast(pl.Int64).alias(".unit"))
-    rows = rows.sort(value, ".unit")  # the order of rows depends on the engine
-    parts = (pl.col(value), pl.col(".unit").filter(pl.col(value).is_not_null()))
-    groups = rows.clear()
-    if keys:
-        groups = rows.group_by(keys, maintain_order=True).agg(*parts).sort(keys, nulls_last=True)
-    if groups.height < 2:
-        raise DataError(f"two groups are needed to compare; by={keys!r} has {groups.height}")
-    values = [group.drop_nulls().to_numpy() for group in groups[value]]
-    units = [None if cluster is None else group.to_numpy() for group in groups[".unit"]]
-    missing = [group.null_count() for group in groups[value]]
-    pairs = list(combinations(range(groups.height), 2))
+    rows = rows.select(*keys, value, unit.cast(pl.Int64).alias(".unit"))
+    rows = rows.sort(*keys, value, ".unit", nulls_last=True)  # their order depends on the engine
+    groups = rows.partition_by(keys, maintain_order=True) if keys else []
+    if len(groups) < 2:
+        raise DataError(f"two groups are needed to compare; by={keys!r} has {len(groups)}")
+    pairs = list(combinations(groups, 2))
     streams = as_generator(rng).spawn(len(pairs))
-    compared = []
-    for (a, b), stream in zip(pairs, streams, strict=True):
-        row = {"n": len(values[a]), "n_missing": missing[a]}
-        row |= {"n_other": len(values[b]), "n_missing_other": missing[b]}
-        both = (values[a], values[b]), (units[a], units[b])
-        compared.append(row | _compare(*both, confidence, resamples, stream))
+    options = {"confidence": confidence, "resamples": resamples}
+    compared = [
+        _compare(a[value, ".unit"], b[value, ".unit"], options | {"rng": stream})
+        for (a, b), stream in zip(pairs, streams, strict=True)
+    ]
     table = pl.DataFrame(compared, schema=schema_of(DistributionPairs))
     pvalues = adjust_pvalues(table["ks_pvalue"].to_numpy())
     adjusted = table.with_columns(ks_pvalue_adjusted=pvalues).fill_nan(None)
-    first, second = (groups.select(keys)[[pair[side] for pair in pairs]] for side in (0, 1))
+    n_keys = len(keys)
+    first, second = (pl.concat(pair[side][:1, :n_keys] for pair in pairs) for side in (0, 1))
     second.columns = list(others)
     joined = pl.concat([first, second, adjusted], how="horizontal")
     return declared(joined, DistributionPairs, by=(*keys, *others))
 
 
-def _compare(
-    values: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]],
-    units: tuple[np.ndarray[Any, Any] | None, np.ndarray[Any, Any] | None],
-    confidence: float,
-    resamples: int,
-    rng: np.random.Generator,
-) -> dict[str, Any]:
-    x, y = values
+def _compare(first: pl.DataFrame, second: pl.DataFrame, options: dict[str, Any]) -> dict[str, Any]:
+    """Compare [value, unit] of two groups; the unit is null for independent rows."""
+    parts = [group.drop_nulls(group.columns[0]) for group in (first, second)]
+    x, y = (part.to_series().to_numpy() for part in parts)
+    row: dict[str, Any] = {"n": len(x), "n_missing": first.height - len(x)}
+    row |= {"n_other": len(y), "n_missing_other": second.height - len(y)}
     if min(len(x), len(y)) < 2:
-        return {"note": "a group has fewer than two values"}
-    code = None
-    if units[0] is not None and units[1] is not None:
-        _, code = np.unique(np.concatenate([units[0], units[1]]), return_inverse=True)
+        return row | {"note": "a group has fewer than two values"}
     method = "exact" if max(len(x), len(y)) <= _EXACT_UP_TO else "asymp"
-    test = scipy.stats.ks_2samp(x, y, method=method)
-    note, ks_pvalue = None, float(test.pvalue)
-    options: dict[str, Any] = {"confidence": confidence, "resamples": resamples, "rng": rng}
-    if code is None:
-        low, high = ks_interval(x, y, **options)
-    else:
-        ks_pvalue, low, high = clustered_ks(x, y, code, **options)
-        if np.isnan(ks_pvalue):
-            note = too_few_clusters(effective_clusters(np.ones(len(code)), code))
-    return {
-        "ks_distance": float(test.statistic),
-        "ks_low": low,
-        "ks_high": high,
-        "ks_pvalue": ks_pvalue,
-        "note": note,
-    }
+    test, unit = scipy.stats.ks_2samp(x, y, method=method), pl.concat(parts)[".unit"]
+    row |= {"ks_distance": float(test.statistic), "ks_pvalue": float(test.pvalue)}
+    if unit.has_nulls():
+        row["ks_low"], row["ks_high"] = ks_interval(x, y, **options)
+        return row
+    code = (unit.rank("dense") - 1).cast(pl.Int64).to_numpy()
+    row["ks_pvalue"], row["ks_low"], row["ks_high"] = clustered_ks(x, y, code, **options)
+    if np.isnan(row["ks_pvalue"]):
+        row["note"] = too_few_clusters(effective_clusters(np.ones(len(code)), code))
+    return row
 
 
 _MOST_POINTS: Final = 100_000
@@ -193,13 +172,10 @@ def empirical_distribution(
 
     Parameters
     ----------
-    frame
-        One row per observation: `by` and `value`; eager or lazy, of any supported engine. Rows
-        without a value (null or NaN) are excluded.
+    frame, by
+        As in :func:`outcome_rates`. A group without values has no row.
     value
-        Column of numbers, none negative.
-    by
-        Columns to group by; null is a group of its own. A group without values has no row.
+        Column of numbers, none negative; rows without one (null or NaN) are excluded.
     points
         Quantiles per group, at evenly spaced fractions from 0 to 1; from 2 to 100,000.
 
@@ -400,14 +376,12 @@ def fitted_quantiles(
 
     Parameters
     ----------
-    values
-        The values that were fitted.
+    values, entry, observed
+        As they were fitted.
     fits
         What :func:`fit_distributions` returns.
     families
         Families with parameters; None for all.
-    entry, observed
-        As in :func:`fit_distributions`.
     points
         Approximate number of quantiles: half are evenly spaced, half approach the maximum.
     confidence
@@ -455,22 +429,19 @@ def _families_of(
     """Return the families to show; refuse fits to other values, and those without parameters."""
     if not (isinstance(fits, DistributionFits) and fits.table.height):
         raise DataError("fits must be what fit_distributions returns")
-    first = fits.table.row(0, named=True)
-    n = len(x)
-    if n < 2 or n != first["n"]:
-        raise DataError(f"the fits are to {first['n']} values; pass them, not {n} others")
     n_truncated = 0 if entered is None else (entered > 0).sum()
-    if first["n_censored"] != cut.sum() or first["n_truncated"] != n_truncated:
+    fitted = fits.table.select("n", "n_censored", "n_truncated").row(0)
+    if len(x) < 2 or fitted != (len(x), cut.sum(), n_truncated):
         raise DataError(
-            "the fits are to other entries or censored values; pass entry= and observed="
+            f"the fits are to other values ({fitted[0]}, here {len(x)}), entries or censored "
+            "values; pass those, with entry= and observed="
         )
-    have = [name for name in fits.table["family"] if fits.params(name)]
-    wanted = have if families is None else list(as_names(families))
+    wanted = fits.fitted if families is None else list(as_names(families))
     for name in wanted:
-        if name not in have:
+        if name not in fits.fitted:
             raise DataError(
                 f"family {name!r} has no parameters in the fits; families with parameters: "
-                f"{', '.join(have) or 'none'}"
+                f"{', '.join(fits.fitted) or 'none'}"
             )
     return wanted
 

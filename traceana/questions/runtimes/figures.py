@@ -77,7 +77,7 @@ def plot_distribution_fit(
     """
     if panel not in get_args(Panel):
         raise DataError(f"panel must be one of {', '.join(get_args(Panel))}; it is {panel!r}")
-    fitted = fitted_families(result)
+    fitted = result.fitted
     families = list(fitted[:_DRAWN] if families is None else families)
     if result.quantiles is None or not families or not {*families} <= {*fitted}:
         raise DataError(
@@ -98,11 +98,6 @@ def plot_distribution_fit(
     ax.set_title(f"{what}: {_TITLES[panel]}")
     ax.legend(loc="lower left" if panel == "tail" else "upper left")
     return ax
-
-
-def fitted_families(result: DistributionFits, /) -> list[str]:
-    """Return the families with parameters, the best first."""
-    return [name for name in result.table["family"] if result.params(name)]
 
 
 def _draw_shares(

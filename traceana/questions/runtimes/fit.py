@@ -203,13 +203,11 @@ def fit_distributions(
         alike). p is by the multiplier bootstrap of
         Kojadinovic and Yan (Canadian Journal of Statistics 40, 2012), for complete values only.
         Comparisons of families have no test then.
-    resamples
-        Simulated samples for each p-value of the KS distance; 0 for none. None: 199 for up to
-        5,000 values, else none.
+    resamples, rng
+        Simulated samples for each p-value of the KS distance, and their seed or generator; 0 for
+        none. None: 199 for up to 5,000 values, else none.
     confidence
         Coverage of the intervals, in (0, 1).
-    rng
-        Seed or generator of the simulations.
 
     Returns
     -------
@@ -390,16 +388,14 @@ class RuntimeDistributions:
     n_used: int
     """Rows, those with a runtime (or still running), of these those above 0, and those that were
     analyzed."""
-    bound: float | None
-    """Smallest runtime, if the trace is left-truncated."""
+    bound: float | None  # smallest runtime, if the trace is left-truncated
     median: Median
     """Of all rows, that of Kaplan-Meier if some are truncated or censored: without an interval if
     the log is complete and few jobs still run, else with one over independent units, if any."""
     fits: DistributionFits | None = None
     pvalue: float | None = None
     """The families (None for fewer than two distinct runtimes), and p of the best."""
-    tail: pl.DataFrame | None = None
-    """Tail index for several numbers of largest runtimes."""
+    tail: pl.DataFrame | None = None  # tail index for several numbers of largest runtimes
     sensitivity: pl.DataFrame | None = None
     """Estimates with truncation and censoring, ignoring both, and without these rows; None if no
     row is truncated or censored."""

@@ -38,7 +38,6 @@ from traceana.store.frames import (
     column_names,
     open_frame,
     reduce_frame,
-    with_totals,
 )
 from traceana.tables.declare import declared, returns, schema_of
 from traceana.tables.display import key_heading
@@ -85,11 +84,9 @@ def runtime_ratio(jobs: IntoFrame, /, by: Names, *, runtime: str = "runtime_s") 
         raise DataError(f"the frame has a column {_RATIO}; drop or rename it")
     others = [name for name in names if name not in (*keys, runtime)]
     rows = collect(open_frame(jobs, keys=(*keys, *others), measures={"runtime": runtime}))
-    with_mean = nw.from_native(rows.lazy())
-    with_mean = with_totals(with_mean, keys, **{_RATIO: nw.col(runtime).mean()})
-    mean = pl.col(_RATIO)
+    mean = pl.col(runtime).mean().over(keys) if keys else pl.col(runtime).mean()
     ratio = pl.when(mean > 0).then(pl.col(runtime) / mean)
-    return collect(with_mean, streaming=False).select(*names, ratio.alias(_RATIO))
+    return rows.select(*names, ratio.alias(_RATIO))
 
 
 @returns(RuntimeRatioSummary)
@@ -130,16 +127,13 @@ def summarize_runtime_ratio(
     )
     spread = ["cov", *_QUANTILES, "max"]
     n, mean = pl.col("n"), pl.col("mean_s")
-    note = (
-        pl.when(n == 0)
-        .then(pl.lit("no runtime"))
-        .when(mean == 0)
-        .then(pl.lit("every runtime is 0"))
-        .when(mean < _SMALLEST_MEAN)
-        .then(pl.lit("the mean runtime is too close to 0 for a ratio"))
-        .when(n == 1)
-        .then(pl.lit("one runtime has no standard deviation"))
-    )
+    notes = {
+        "no runtime": n == 0,
+        "every runtime is 0": mean == 0,
+        "the mean runtime is too close to 0 for a ratio": mean < _SMALLEST_MEAN,
+        "one runtime has no standard deviation": n == 1,
+    }
+    note = pl.coalesce(pl.when(holds).then(pl.lit(text)) for text, holds in notes.items())
     ratios = pl.when(mean >= _SMALLEST_MEAN).then(pl.col(spread) / mean).fill_nan(None)
     return declared(
         groups.with_columns(ratios.name.keep(), note=note), RuntimeRatioSummary, by=keys
@@ -162,12 +156,7 @@ def tables_with_runtimes(trace: Trace, /) -> list[str]:
 
 
 def ratio_tables(trace: Trace, table: str, /) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the runtime ratios of a table by grouping, and those of each group of the first.
-
-    By grouping, those of all groups together, without rows alone in their group or without one:
-    [grouping, groups, n_excluded] and the columns of
-    :class:`traceana.cohorts.tables.RuntimeRatioSummary`.
-    """
+    """Return the runtime ratios of a table by grouping, and those of each group of the first."""
     everything = _rows(trace, table)
     rows = everything.filter(pl.col("runtime_s").is_not_null())
     groupings = _groupings(rows, trace.manifest.tables[table].groups)
@@ -177,22 +166,16 @@ def ratio_tables(trace: Trace, table: str, /) -> tuple[pl.DataFrame, pl.DataFram
         if by:
             several = several.drop_nulls(by).filter(pl.len().over(by) > 1)
         ratios = runtime_ratio(several, by=by).select("runtime_ratio")
-        counts = {
-            "grouping": grouping_title(by),
+        counts = {  # the grouping as in a sentence: QoS class, status and GPUs
+            "grouping": listed([in_sentence(key_heading(name)) for name in by] or ["none"]),
             "groups": several.select(by).n_unique() if by else 1,
             "n_excluded": rows.height - several.height,
         }
         summary = summarize_runtime_ratio(ratios, by=(), runtime="runtime_ratio")
-        parts.append(pl.concat([pl.DataFrame([counts]), summary], how="horizontal"))
+        parts.append(pl.DataFrame([counts]).hstack(summary))
     # rows without a runtime are counted
     groups = summarize_runtime_ratio(everything, by=groupings[0]) if groupings else None
     return pl.concat(parts), groups
-
-
-def grouping_title(by: tuple[str, ...], /) -> str:
-    """Return the name of a grouping for a sentence: QoS class, status and GPUs."""
-    names = [in_sentence(key_heading(name)) for name in by]
-    return listed(names) if names else "none"
 
 
 def _rows(trace: Trace, table: str) -> pl.DataFrame:
@@ -336,8 +319,10 @@ def predict_runtimes(
     [('all', 885.0, 0.0), ('last', 0.0, 1.0), ('mean', 0.0, 1.0), ('quantile', 0.0, 1.0)]
     """
     check_confidence(confidence)
-    levels = _check_levels(quantiles, split)
-    names = as_names(same)
+    levels, names = as_list("quantiles", quantiles), as_names(same)
+    for name, value in (*(("quantiles", level) for level in levels), ("split", split)):
+        if not (is_number(value) and 0 < value < 1):
+            raise DataError(f"{name} must lie between 0 and 1; found {value!r}")
     keys = tuple(dict.fromkeys((*names, *([cluster] if cluster else []))))
     sizes = [name for name in _SIZES if name in column_names(jobs) and name not in keys]
     rows = collect(open_frame(jobs, keys=keys, measures=(submit, end, runtime, *sizes)))
@@ -347,7 +332,7 @@ def predict_runtimes(
     is_later = frame.select(pl.col(submit) > at).to_series()
     if not len(earlier) or not is_later.any():
         raise DataError("no job ended before the split, or none was submitted after it")
-    codes = frame.select(pl.struct(names).rank("dense")).to_series() if names else None
+    codes = frame.select(pl.struct(names).rank("dense") if names else pl.lit(0)).to_series()
     computed = list(dict.fromkeys((0.5, *levels)))
     every = _history(frame, codes, (submit, end, runtime), computed)
     history = every[is_later.to_numpy()]
@@ -375,14 +360,6 @@ def predict_runtimes(
     return declared(table.fill_nan(None), RuntimePredictions)
 
 
-def _check_levels(quantiles: Sequence[float], split: float) -> list[float]:
-    levels = as_list("quantiles", quantiles)
-    for name, value in (*(("quantiles", level) for level in levels), ("split", split)):
-        if not (is_number(value) and 0 < value < 1):
-            raise DataError(f"{name} must lie between 0 and 1; found {value!r}")
-    return levels
-
-
 def _score(
     actual: Floats, given: Floats, base: Floats, level: float, *, units: Integers, confidence: float
 ) -> dict[str, float | None]:
@@ -406,11 +383,11 @@ def _score(
 
 
 def _history(
-    table: pl.DataFrame, codes: pl.Series | None, times: Sequence[str], levels: Sequence[float]
+    table: pl.DataFrame, codes: pl.Series, times: Sequence[str], levels: Sequence[float]
 ) -> Floats:
     """Return last, mean and quantiles of the runs that had ended at each submission, or NaN."""
     submitted, ended, ran = (table[name].to_numpy() for name in times)
-    groups = np.zeros(table.height, dtype=int) if codes is None else codes.fill_null(0).to_numpy()
+    groups = codes.fill_null(0).to_numpy()
     by_end = np.argsort(ended, kind="stable")
     sorted_runs: dict[int, list[float]] = defaultdict(list)
     last: dict[int, float] = {}

@@ -179,6 +179,11 @@ class DistributionFits(Result):
         first = self.table.row(0, named=True)
         return None if first[self.criterion] is None else str(first["family"])
 
+    @property
+    def fitted(self) -> list[str]:
+        """The families with parameters, the best first."""
+        return [name for name in self.table["family"] if self.params(name)]
+
     def params(self, family: str, /) -> dict[str, float]:
         """Return the parameters of one family by name; empty if it has no maximum."""
         if family not in self.table["family"]:

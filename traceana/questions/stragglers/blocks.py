@@ -206,12 +206,8 @@ class Reports:
 
     def at_begin(self, present: Floats, /) -> Floats:
         """Return the number of each report's first sample: (series, report); else NaN."""
-        shape = (len(self.n), int(self.n.max(initial=0)))
-        of_report = present[self.begins]
-        if of_report.size == shape[0] * shape[1]:
-            return of_report.reshape(shape)
-        table = np.full(shape, np.nan)
-        table[self.whose, self.place] = of_report
+        table = np.full((len(self.n), int(self.n.max(initial=0))), np.nan)
+        table[self.whose, self.place] = present[self.begins]
         return table
 
 
@@ -223,34 +219,25 @@ def read_reports(value: Floats, present: Booleans, level: Floats, /) -> Reports:
     series = np.repeat(np.arange(len(value)), samples)
     new = np.ones(len(x), dtype=bool)
     new[1:] = (x[1:] != x[:-1]) | (series[1:] != series[:-1])
-    if not new.all():
-        # each sample of a worker is a report if more than half of them are its median
-        constant = 2 * np.count_nonzero((value == level[:, None]) & present, axis=1) > samples
-        new |= np.repeat(constant, samples)
-    begins = np.flatnonzero(new)
-    hold = np.ones(len(value), dtype=np.intp)
-    if len(begins) < len(x):
-        lengths = np.diff(begins, append=len(x))
-        hold = np.minimum(
-            _usual_hold(lengths, series[begins], len(value)), samples // FEWEST_REPORTS
-        )
-        hold = np.maximum(hold, 1)
-        # cut a run at multiples of the hold; no piece is shorter
-        of_run = hold[series[begins]]
-        pieces = np.maximum(lengths // of_run, 1)
-        piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        begins = np.repeat(begins, pieces) + piece * np.repeat(of_run, pieces)
-    whose, n, first, last = series, samples, where, where
-    if len(begins) < len(x):  # otherwise each sample is a report
-        whose = series[begins]
-        n = np.bincount(whose, minlength=len(value))
-        first, last = where[begins], where[np.append(begins[1:], len(x)) - 1]
+    # each sample of a worker is a report if more than half of them are its median
+    constant = 2 * np.count_nonzero((value == level[:, None]) & present, axis=1) > samples
+    begins = np.flatnonzero(new | np.repeat(constant, samples))
+    lengths = np.diff(begins, append=len(x))
+    hold = np.minimum(_usual_hold(lengths, series[begins], len(value)), samples // FEWEST_REPORTS)
+    hold = np.maximum(hold, 1)
+    # cut a run at multiples of the hold; no piece is shorter
+    of_run = hold[series[begins]]
+    pieces = np.maximum(lengths // of_run, 1)
+    piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    begins = np.repeat(begins, pieces) + piece * np.repeat(of_run, pieces)
+    whose = series[begins]
+    n = np.bincount(whose, minlength=len(value))
     return Reports(
         n=n,
         holds=hold > 1,
         begins=begins,
-        first=first,
-        last=last,
+        first=where[begins],
+        last=where[np.append(begins, len(x))[1:] - 1],
         n_ticks=value.shape[1],
         whose=whose,
         place=np.arange(len(whose)) - (np.cumsum(n) - n)[whose],

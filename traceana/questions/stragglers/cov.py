@@ -55,15 +55,18 @@ def tick_moments(
     moments = {"n_workers": x.count(), "mean": x.mean(), "std": x.std(ddof=ddof)}
     on_polars = present.implementation is nw.Implementation.POLARS
     if on_polars:
-        # an eighth of the time of distinct text
-        present = nw.from_native(present.to_native().with_columns(_bits_of(worker)))
+        # 40 bits of each name are added up, in an eighth of the time of distinct text
+        bits = (pl.col(worker).hash(1) // 2**24).cast(pl.Int64).alias(_BITS)
+        present = nw.from_native(present.to_native().with_columns(bits))
     distinct = nw.col(_BITS).sum() if on_polars else who.n_unique()
     ticks = reduce_frame(present, (*by, time), **moments, n_named=who.count(), known=distinct)
     if ticks[time].null_count() or (ticks["n_named"] < ticks["n_workers"]).any():
         raise DataError(f"{time} or {worker} is null in a row with a {value}; drop such rows")
     if on_polars:  # time steps of a job with one number of workers and one sum have the same ones
-        each = _one_of_each(present, ticks, by, time)
-        is_repeated = not _repeats(each, by, time, worker).is_empty()
+        key = [*by, time]
+        steps = ticks.lazy().unique([*by, "n_workers", "known"]).select(key)
+        of_steps = present.to_native().join(steps, on=key, how="semi", nulls_equal=True)
+        is_repeated = not _repeats(nw.from_native(of_steps), by, time, worker).is_empty()
     else:
         is_repeated = (ticks["n_workers"] > ticks["known"]).any()
     if is_repeated:
@@ -71,20 +74,6 @@ def tick_moments(
         surplus = int((repeats["rows"] - 1).sum())
         raise repeated_rows(repeats.row(0, named=True), surplus, (*by, time, worker))
     return ticks.drop("known", "n_named")
-
-
-def _bits_of(worker: str) -> pl.Expr:
-    """Return 40 bits of each name, to be added up."""
-    return (pl.col(worker).hash(1) // 2**24).cast(pl.Int64).alias(_BITS)
-
-
-def _one_of_each(
-    rows: nw.LazyFrame[Any], ticks: pl.DataFrame, by: Sequence[str], time: str
-) -> nw.LazyFrame[Any]:
-    """Return the rows of one time step of each job for each sum of the workers' bits."""
-    key = [*by, time]
-    steps = ticks.lazy().unique([*by, "n_workers", "known"]).select(key)
-    return nw.from_native(rows.to_native().join(steps, on=key, how="semi", nulls_equal=True))
 
 
 def _repeats(rows: nw.LazyFrame[Any], by: Sequence[str], time: str, worker: str) -> pl.DataFrame:
@@ -126,15 +115,14 @@ def iteration_cov(
     samples
         One row per worker and time step: `by`, `time`, `worker` and `value`; eager or lazy, of any
         supported engine.
+    by
+        Columns of the job; null is a job of its own.
     ddof
         0 for the population standard deviation (the definition in AntMan, OSDI'20), 1 for the
         sample standard deviation. It has no default, because every CoV depends on it.
-    by
-        Columns of the job; null is a job of its own.
-    time
-        Column of the time step within the job: numbers, such as a step, or datetimes.
-    worker
-        Column of the worker.
+    time, worker
+        Columns of the worker and of the time step within the job: numbers, such as a step, or
+        datetimes. Neither is null where there is a value.
     value
         Column on a ratio scale. A worker whose value is null or NaN is not counted.
     min_workers
@@ -145,12 +133,6 @@ def iteration_cov(
     DataFrame
         Sorted by (by, time), nulls last, with the columns `by`, `time` and
         {columns}
-
-    Raises
-    ------
-    DataError
-        If `time` or `worker` is null in a row with a value, or a (by, time, worker) has several
-        values.
 
     Examples
     --------
@@ -188,12 +170,10 @@ def summarize_cov(
     Parameters
     ----------
     cov
-        One row per time step: `by` and `value`, as :func:`iteration_cov` returns it or from a
-        published table.
+        One row per time step: `by` and `value` (the CoV), as :func:`iteration_cov` returns it or
+        from a published table.
     by
         Columns to group by; null is a group of its own, and ``()`` takes all rows as one group.
-    value
-        Column of the CoV.
 
     Returns
     -------
@@ -262,14 +242,9 @@ def summarize_cov_series(
     Parameters
     ----------
     cov
-        One row per time step: `by`, `time` and `value`, as :func:`iteration_cov` returns it or from
-        a published table. Time steps without a value are dropped from the series.
-    by
-        Columns of the job; null is a job of its own.
-    time
-        Column of the time step: numbers or datetimes.
-    value
-        Column of the CoV.
+        One row per time step: `by` (the job), `time` (numbers or datetimes, each once in a job) and
+        `value` (the CoV), as :func:`iteration_cov` returns it or from a published table. Time steps
+        without a value are dropped from the series.
     cut_at
         Time at which the table ends for every job, in the unit of `time`: a job that reaches it
         is right-truncated.
@@ -287,11 +262,6 @@ def summarize_cov_series(
         n + n_missing of a truncated job is a lower bound of its length. A series of fewer than
         20 effective time steps or of equal values has no intervals, and `note` states why; below
         50, that they may be too short. A quantile near 0 or 1 needs more.
-
-    Raises
-    ------
-    DataError
-        If `time` is null, or a (by, time) has two rows.
 
     Examples
     --------
@@ -311,13 +281,9 @@ def summarize_cov_series(
     described = []
     for group in groups:
         row = _describe(group[value].drop_nulls().to_numpy(), lags, confidence)
-        if cut_at is not None and group.height:
-            row["right_truncated"] = bool((group[time] >= _reaches(cut_at)).any())
-        described.append(row)
-    table = pl.concat(
-        [summary, pl.DataFrame(described, schema=_added_columns(CovSeries))], how="horizontal"
-    )
-    return declared(table, CovSeries, by=names)
+        described.append(row | {"right_truncated": group["is cut"].max()})
+    of_series = pl.DataFrame(described, schema=_added_columns(CovSeries)).fill_nan(None)
+    return declared(summary.hstack(of_series), CovSeries, by=names)
 
 
 @returns(CovPooled)
@@ -367,35 +333,31 @@ def summarize_cov_pooled(
         raise DataError("by must name the jobs, which are the clusters; it names no column")
     check_confidence(confidence)
     ticks = _read_series(cov, names, time, value, cut_at)
-    jobs = ticks.group_by(names).agg(pl.len().alias(".ticks"), pl.col(time).max().alias(".last"))
+    jobs = ticks.group_by(names).agg(pl.col("is cut").max(), pl.len().alias("ticks of a job"))
     present = ticks.drop_nulls(value)
     of = present.select(pl.struct(names).rank("dense") - 1).to_series()
     row: dict[str, Any] = {"n_jobs": jobs.height}
     if of.n_unique() > 1:
-        bounds = [
-            woodruff_interval(present[value], of, quantile=quantile, confidence=confidence)
-            for quantile in QUANTILES.values()
-        ]
-        row |= zip(_BOUNDS, np.ravel(bounds).tolist(), strict=True)
-        if np.isnan(bounds).any():
+        bounds = _intervals(present[value], of, confidence=confidence)
+        row |= bounds
+        if np.isnan([*bounds.values()]).any():
             row["note"] = "too few jobs for the interval of every quantile"
     else:
         row["note"] = "fewer than two jobs have a value: no interval"
     if cut_at is not None:
-        cut = (jobs[".last"] >= _reaches(cut_at)).to_numpy()
-        row["n_right_truncated"] = int(cut.sum())
+        row["n_right_truncated"] = jobs["is cut"].sum()
         if jobs.height:
-            lengths = censored_quantiles(jobs[".ticks"], cut, list(_LENGTHS.values()))
+            n, is_cut = jobs["ticks of a job", "is cut"]
+            lengths = censored_quantiles(n, is_cut, list(_LENGTHS.values()))
             row |= zip(_LENGTHS, lengths.tolist(), strict=True)
     pooled = pl.DataFrame([row], schema=_added_columns(CovPooled)).fill_nan(None)
-    summary = summarize_cov(ticks, by=(), value=value)
-    return declared(pl.concat([summary, pooled], how="horizontal"), CovPooled)
+    return declared(summarize_cov(ticks, by=(), value=value).hstack(pooled), CovPooled)
 
 
 def _read_series(
     cov: IntoFrame, by: Sequence[str], time: str, value: str, cut_at: float | datetime | None
 ) -> pl.DataFrame:
-    """Return [*by, time, value] sorted: one row per time step."""
+    """Return [*by, time, value, is cut] sorted: one row per time step; null without `cut_at`."""
     if not (cut_at is None or is_number(cut_at) or isinstance(cut_at, datetime)):
         raise DataError(f"cut_at must be a number or a datetime, as {time} is; it is {cut_at!r}")
     frame = open_frame(cov, keys=(*by, time), measures={"value": value}, roles={"time": time})
@@ -413,12 +375,9 @@ def _read_series(
     if repeated := ticks.select(pl.struct(*by, time).is_duplicated().sum()).item():
         key = ", ".join((*by, time))
         raise DataError(f"{repeated} row(s) share their ({key}); keep one row of each")
-    return ticks
-
-
-def _reaches(cut_at: float | datetime) -> datetime | float:
-    """Return a truncation time to compare with; integers may exceed those of Polars."""
-    return cut_at if isinstance(cut_at, datetime) else float(cut_at)
+    # as a float: integers may exceed those of Polars
+    end = float(cut_at) if isinstance(cut_at, int) else cut_at
+    return ticks.with_columns((pl.col(time) >= pl.lit(end)).alias("is cut"))
 
 
 def _describe(values: Floats, lags: int, confidence: float) -> dict[str, Any]:
@@ -431,12 +390,13 @@ def _describe(values: Floats, lags: int, confidence: float) -> dict[str, Any]:
         return row | {"note": f"fewer than {MIN_EFFECTIVE} effective time steps: no interval"}
     if effective_n < _FEW:
         row["note"] = f"fewer than {_FEW} effective time steps: intervals may be too narrow"
-    bounds = [
-        woodruff_interval(values, quantile=quantile, serial=True, confidence=confidence)
-        for quantile in QUANTILES.values()
-    ]
-    ends = (None if np.isnan(end) else end for end in np.ravel(bounds).tolist())
-    return row | dict(zip(_BOUNDS, ends, strict=True))
+    return row | _intervals(values, serial=True, confidence=confidence)
+
+
+def _intervals(*values: Floats | pl.Series, **options: Any) -> dict[str, float]:  # noqa: ANN401
+    """Return the ends of the interval of each quantile; NaN where there is none."""
+    bounds = [woodruff_interval(*values, quantile=q, **options) for q in QUANTILES.values()]
+    return dict(zip(_BOUNDS, np.ravel(bounds).tolist(), strict=True))
 
 
 _LEAST_OVERLAP: Final = 30
@@ -465,12 +425,10 @@ def match_cov_rows(
 
     Parameters
     ----------
-    samples
-        `worker_samples`: [job_id, worker, time, value].
+    samples, time, worker, value
+        As in :func:`iteration_cov`, of table `worker_samples`.
     cov_samples
         `cov_samples`: [job_id, sample, cov], each (job_id, sample) once.
-    time, worker, value
-        As in :func:`iteration_cov`.
 
     Returns
     -------

@@ -31,7 +31,7 @@ from traceana.questions.stragglers.tables import Episodes, StragglerJobs, Stragg
 from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Floats
 from traceana.stats.multiplicity import adjust_pvalues
-from traceana.stats.quantiles import middle_of, peers_median
+from traceana.stats.quantiles import median_present, peers_median
 from traceana.store.frames import LARGEST, Names, as_keys, open_frame, reduce_frame, with_seconds
 from traceana.tables.declare import schema_of
 from traceana.tables.formatting import clock
@@ -43,24 +43,19 @@ def measure_cost(
     """Return slowdowns of each job, and of each worker the time waited for it and its cost."""
     slowest, mean = _over_workers(value)
     slowdown = _ratio(slowest, mean)
-    ordered = np.sort(np.ascontiguousarray(value.swapaxes(1, 2)), axis=-1)
-    median = middle_of(ordered, np.count_nonzero(~np.isnan(ordered), axis=-1))
+    median = median_present(np.ascontiguousarray(value.swapaxes(1, 2)))
     of_slowest = over(mean, slowest)
     even = value.copy()
-    for job in sorted({stretch.job for stretch in stretches}):
-        peers = peers_median(np.ascontiguousarray(value[job].T)).T
-        for stretch in stretches:
-            if stretch.job == job:
-                ticks = slice(stretch.first, stretch.last + 1)
-                mine = value[job, stretch.worker, ticks]
-                even[job, stretch.worker, ticks] = np.fmin(mine, peers[stretch.worker, ticks])
+    peers = _peers_at_once(value) if stretches else value
+    for stretch in stretches:
+        even[stretch.cells] = np.fmin(value[stretch.cells], peers[stretch.cells])
     changed = even != value  # NaN is never equal and stays NaN
     without_either = np.where(changed, even, even / np.fmax(beyond, 1)[..., None])
     of_job = {
         "slowdown": slowdown,
         "slowdown_median": _ratio(slowest, median),
         "slowdown_iterations": _ratio((~np.isnan(of_slowest)).astype(float), of_slowest),
-        "slowdown_without_episodes": _ratio(*_over_workers(even)) if stretches else slowdown,
+        "slowdown_without_episodes": _ratio(*_over_workers(even)),
         "slowdown_without_either": _ratio(*_over_workers(without_either)),
     }
     lost = _lost_fraction(value, slowest, mean)
@@ -74,6 +69,11 @@ def at_once(shape: tuple[int, ...], stretches: Sequence[Stretch], /) -> tuple[Co
         number[stretch.job, stretch.first : stretch.last + 1] += 1
     of_stretch = [int(number[s.job, s.first : s.last + 1].max()) for s in stretches]
     return number.max(axis=1, initial=0), of_stretch
+
+
+def _peers_at_once(value: Floats) -> Floats:
+    """Return the median of the other workers' values at each time."""
+    return peers_median(np.ascontiguousarray(value.swapaxes(1, 2))).swapaxes(1, 2)
 
 
 def _over_workers(value: Floats) -> tuple[Floats, Floats]:
@@ -230,9 +230,9 @@ def _of_block(block: Block, *, rules: Rules, slow_level: float, with_ratios: boo
     value = block.value
     suspected = find_stretches(value, block.time_s, rules)
     stretches, unclear = keep_beyond_chance(value, block.time_s, suspected, rules)
-    calm = value.copy() if stretches else value
+    calm = value.copy()
     for stretch in stretches:
-        calm[stretch.job, stretch.worker, stretch.first : stretch.last + 1] = np.nan
+        calm[stretch.cells] = np.nan
     n_jobs, n_workers, n_times = value.shape
     levels = measure_levels(calm, slow_level)
     noise, as_one = measure_noise(calm)
@@ -248,15 +248,13 @@ def _of_block(block: Block, *, rules: Rules, slow_level: float, with_ratios: boo
     of_job, of_worker = measure_cost(value, levels, beyond, stretches)
     most, of_stretch = at_once(value.shape, stretches)
     rows = []
+    ratios = over(value, _peers_at_once(value)) if stretches or with_ratios else value
     for stretch, together in zip(stretches, of_stretch, strict=True):
-        ticks = slice(stretch.first, stretch.last + 1)
-        mine = value[stretch.job, stretch.worker, ticks]
-        with_peers = over(mine, peers_median(value[stretch.job, :, ticks].T)[:, stretch.worker])
         onset, end = block.time_s[stretch.job, [stretch.first, stretch.last]]
         row = {".job": block.job[stretch.job], ".worker": stretch.worker, **vars(stretch)}
         row |= {"onset_s": onset, "end_s": end, "duration_s": end - onset, "n_at_once": together}
-        row["n_samples"] = np.count_nonzero(~np.isnan(mine))
-        row["ratio_to_peers"] = np.nanmedian(with_peers) if (with_peers > 0).any() else np.nan
+        row["n_samples"] = np.count_nonzero(~np.isnan(value[stretch.cells]))
+        row["ratio_to_peers"] = median_present(ratios[stretch.cells])
         rows.append(row)
     last_s, missing_end = _ends(block)
     of_job |= {
@@ -275,22 +273,19 @@ def _of_block(block: Block, *, rules: Rules, slow_level: float, with_ratios: boo
         "last_s": last_s,
         "missing_end": missing_end,
     }
-    of_sample = _ratios(block) if with_ratios else {}
+    job, worker, tick = np.nonzero(~np.isnan(value) & with_ratios)
+    of_sample = {
+        ".job": block.job[job],
+        ".worker": worker,
+        "time_s": block.time_s[job, tick],
+        "ratio_to_peers": ratios[job, worker, tick],
+    }
     frames = {"episodes": pl.DataFrame(rows, schema=_SCHEMAS["episodes"])}
     for name, columns in {"levels": of_worker, "jobs": of_job, "ratios": of_sample}.items():
         schema = _SCHEMAS[name]
-        flat = {column: columns[column].ravel() for column in schema} if columns else {}
+        flat = {column: columns[column].ravel() for column in schema}
         frames[name] = pl.DataFrame(flat, schema=schema)
     return {name: frame.fill_nan(None) for name, frame in frames.items()}
-
-
-def _ratios(block: Block) -> dict[str, NDArray[Any]]:
-    """Return one row per sample: its value over the median of the other workers' values."""
-    value = block.value
-    peers = peers_median(np.ascontiguousarray(value.swapaxes(1, 2))).swapaxes(1, 2)
-    job, worker, time = np.nonzero(~np.isnan(value))
-    places = {".job": block.job[job], ".worker": worker, "time_s": block.time_s[job, time]}
-    return places | {"ratio_to_peers": over(value, peers)[job, worker, time]}
 
 
 def _first(*cases: tuple[pl.Expr, str | pl.Expr]) -> pl.Expr:
@@ -354,22 +349,17 @@ def detect_stragglers(
         supported engine. Two million rows are read at a time, or one job if it has more.
     by
         Columns of the job; null is a job of its own, and ``()`` takes the frame as one job.
-    time
-        Column of the time that the workers of a job share: numbers, such as seconds or a step, or
-        datetimes, which become Unix seconds.
-    worker
-        Column of the worker.
+    time, worker
+        Columns of the worker and of the time that the workers of a job share: numbers, such as
+        seconds or a step, or datetimes, which become Unix seconds. Neither is null where there is a
+        value.
     value
         Column of the iteration time, or any measure on a ratio scale that is larger for a slower
         worker. Null and NaN are missing, and counted.
     slow_level
         Ratio to its peers above which a worker is a persistent straggler; above 1.
-    min_severity
-        Minimum severity and excess of an episode; above 1.
-    min_reports
-        Minimum number of reports of an episode.
-    min_duration_s
-        Minimum duration of an episode.
+    min_severity, min_reports, min_duration_s
+        Minimum severity and excess (above 1), number of reports, and duration of an episode.
     max_gap_reports
         Maximum number of consecutive normal reports within an episode.
     evidence
@@ -381,12 +371,6 @@ def detect_stragglers(
         Frames sorted by `by`, nulls last, then by worker and time. The columns of worker and time
         have standard names, whatever those of `samples`. ``result.plot(job=...)`` draws the ratios
         of a job's workers to their peers.
-
-    Raises
-    ------
-    DataError
-        If `time` or `worker` is null in a row with a value, a (by, time, worker) has several
-        values, or the workers of a job of millions of (worker, time) rarely share a time.
 
     Examples
     --------
@@ -416,17 +400,11 @@ def detect_stragglers(
     if not names:
         as_keys((time, worker, value), (_ALL,))
         frame = frame.with_columns(nw.lit(0).alias(_ALL))
-    parts: list[Frames] = []
-    reading = read_parts(frame, keys, time, worker, value)
-    with ThreadPoolExecutor(max_workers=1) as reader:
-        # the next part is read while one is searched
-        coming = reader.submit(next, reading, None)
-        n_samples = 0
-        while part := coming.result():
-            coming = reader.submit(next, reading, None)
-            n_samples += int(part.workers["n_samples"].to_numpy().sum())
-            keep = n_samples <= RATIOS_KEPT
-            parts.append(assemble(part, worker, rules, slow_level, written, with_ratios=keep))
+    parts, n_samples = list[Frames](), 0
+    for part in read_parts(frame, keys, time, worker, value):
+        n_samples += int(part.workers["n_samples"].to_numpy().sum())
+        keep = n_samples <= RATIOS_KEPT
+        parts.append(assemble(part, worker, rules, slow_level, written, with_ratios=keep))
     frames = {
         name: pl.concat([part[name] for part in parts]).select(*names, *table.columns())
         for name, table in StragglerResult.tables.items()

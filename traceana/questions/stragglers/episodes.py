@@ -162,6 +162,11 @@ class Stretch:
     severity: float
     excess: float
 
+    @property
+    def cells(self) -> tuple[int, int, slice]:
+        """Its place in an array of (job, worker, time)."""
+        return self.job, self.worker, slice(self.first, self.last + 1)
+
 
 def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stretch]:
     """Return the episodes of the workers of some jobs."""
@@ -177,11 +182,10 @@ def find_stretches(value: Floats, time_s: Floats, rules: Rules, /) -> list[Stret
     if not len(jobs):
         return []
     # what the first pass finds with half of the evidence is excluded from the usual values
-    calm = value[jobs]  # a copy
+    calm = value.copy()
     for stretch in suspected:
-        ticks = slice(stretch.first, stretch.last + 1)
-        calm[np.searchsorted(jobs, stretch.job), stretch.worker, ticks] = np.nan
-    stretches = _search(value[jobs], calm, time_s[jobs], rules, least)
+        calm[stretch.cells] = np.nan
+    stretches = _search(value[jobs], calm[jobs], time_s[jobs], rules, least)
     return [replace(stretch, job=int(jobs[stretch.job])) for stretch in stretches]
 
 
@@ -286,8 +290,7 @@ def keep_beyond_chance(
 ) -> tuple[list[Stretch], NDArray[np.intp]]:
     """Return the episodes beyond what the noise of their job makes, and how many are not, by job.
 
-    An episode is kept if its area, log(severity) * reports, exceeds the largest of 95 % of 19 to 39
-    jobs made of the noise, which is autoregressive of order 1. Large jobs are not tested.
+    Their area, log(severity) * reports, exceeds that of 95 % of 19 to 39 jobs of AR(1) noise.
     """
     dropped = np.zeros(len(value), dtype=np.intp)
     kept: list[Stretch] = []
@@ -343,16 +346,12 @@ def _largest_areas(x: Floats, time_s: Floats, stretches: Sequence[Stretch], rule
 class _Noise(NamedTuple):
     """Noise of a job: logarithms around the medians of their worker and time."""
 
-    reports: list[Floats]
-    """Of each worker, without its episodes."""
-    is_new: Booleans
-    """Whether a sample is a report: a repeated value is none."""
-    base: Floats
-    """(worker, time): sum of both medians."""
+    reports: list[Floats]  # of each worker, without its episodes
+    is_new: Booleans  # whether a sample is a report: a repeated value is none
+    base: Floats  # (worker, time): sum of both medians
     rho: float
     inflation: float
-    effective: float
-    """Effectively independent times."""
+    effective: float  # effectively independent times
 
 
 def effective_times(x: Floats, /) -> float:

@@ -186,8 +186,7 @@ _SCALES: Final = {1.5: 1.2, 2.0: 1.5, 4.0: 2.0, 8.0: 3.0, 16.0: 4.0}
 """Ratios at which a color scale may end, on both sides of 1."""
 _SHARE_WITHIN: Final = 0.98
 _BREAK_AFTER_STEPS: Final = 1.5
-_RASTER_DPI: Final = 400
-"""Resolution of the image of the ratios; text and outlines are vectors."""
+_RASTER_DPI: Final = 400  # resolution of the image of the ratios; text and outlines are vectors
 
 
 @figure(

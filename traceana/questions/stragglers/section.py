@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Any, Final
 
 import polars as pl
@@ -25,7 +25,6 @@ from traceana.page.section import Section
 from traceana.questions.stragglers import analyze as workers
 from traceana.questions.stragglers.cov import iteration_cov
 from traceana.questions.stragglers.detect import UNCLEAR, detect_stragglers
-from traceana.questions.stragglers.phases import common_stalls, slow_phases
 from traceana.questions.stragglers.tables import Episodes, Levels, StragglerJobs, StragglerResult
 from traceana.store import Trace
 from traceana.tables.formatting import (
@@ -39,13 +38,11 @@ from traceana.tables.formatting import (
 
 _MAX_DRAWN: Final = 2
 _LEAST_CAUSE: Final = 0.01
-_LEAST_STALLED: Final = 0.01
-"""Fraction of a job's time below which its stalls are no main result."""
+_LEAST_STALLED: Final = 0.01  # fraction of a job's time below which its stalls are no main result
 _NAMED: Final = 3
 _COSTLY: Final = 0.01
 """Workers in a finding; fraction of a job's time from which a worker is an alert."""
-_LEAST: Final = 1.01
-"""Ratio to its peers from which a slower worker is named; the table has all."""
+_LEAST: Final = 1.01  # ratio to its peers from which a slower worker is named; the table has all
 _LONG_BEFORE: Final = 0.2
 """Fraction of a job, at its end, without a worker from which this may be a main result."""
 _MAX_FILES: Final = 12
@@ -103,12 +100,12 @@ def _draw_costliest(results: dict[Trace, StragglerResult]) -> list[Drawing]:
     chosen = [(trace, jobs["job_id"][0]) for trace, jobs in of_each.items() if jobs.height]
     if len(chosen) == 1:
         chosen = [(trace, job) for trace, jobs in of_each.items() for job in jobs["job_id"]]
-    pictures: list[Drawing] = []
-    for trace, job in chosen:
-        if len(pictures) < _MAX_DRAWN:
-            drawn = draw_job(trace, workers.worker_samples(trace, job), results[trace].of_job(job))
-            pictures += [drawing for drawing in drawn if drawing.figure == "straggler-overview"]
-    return pictures
+    drawn = (
+        draw_job(trace, workers.worker_samples(trace, job), results[trace].of_job(job))
+        for trace, job in chosen
+    )
+    every = chain.from_iterable(drawn)
+    return [*islice((each for each in every if each.figure == "straggler-overview"), _MAX_DRAWN)]
 
 
 def draw_job(trace: Trace, samples: pl.DataFrame, of_job: StragglerResult, /) -> list[Drawing]:
@@ -246,12 +243,9 @@ def _findings(trace: Trace, jobs: pl.DataFrame, result: StragglerResult) -> list
             f"{slow or 'none'} had persistent stragglers"
         )
         if analyzed.height == 1:
-            shown = analyzed.select("job_id", "n_episodes", "n_slow_workers")
-            job, episodes, slow = shown.row(0)
-            counted = ((episodes, "straggler episode"), (slow, "persistent straggler"))
-            counts = f"{job} had " + " and ".join(
-                plural(number, what) if number else f"no {what}" for number, what in counted
-            )
+            job, episodes, slow = analyzed.select("job_id", "n_episodes", "n_slow_workers").row(0)
+            counts = f"{job} had {_number(episodes, 'straggler episode')} and "
+            counts += _number(slow, "persistent straggler")
             counts += _where(result.episodes, hosts, workers.clock(trace))
         text = f"{counts}.{selection} {text}".rstrip()
         text = f"{text} {slowest}".rstrip()
@@ -324,24 +318,17 @@ def _span(first: float, last: float, time: str) -> str:
 def _slow_phases(trace: Trace) -> list[Finding]:
     """State when all workers of a job were slow."""
     findings = []
-    for phase in trace.once(slow_phases)[:_NAMED]:
+    for phase in trace.once(workers.slow_phases)[:_NAMED]:
         every, some = phase["n_workers"], phase["n_slow"]
         who = f"all {every}" if some == every else f"{some} of {every}"
         heading = (
             f"{who} workers of {phase['job_id']} were {three_digits(phase['ratio'])} times as slow "
             f"{_span(phase['first'], phase['last'], workers.clock(trace))} as otherwise"
         )
-        text = f"{heading} (median), which took {share(phase['cost'])} of the job's time"
-        findings.append(
-            Finding(
-                f"{text}, if each step waits for its slowest worker.",
-                effect=phase["ratio"],
-                n=every,
-                cost_jobs=phase["cost"],
-                certainty="estimated",
-                heading=heading,
-            )
-        )
+        text = f"{heading} (median), which took {share(phase['cost'])} of the job's time, if each "
+        text += "step waits for its slowest worker."
+        of = {"effect": phase["ratio"], "n": every, "cost_jobs": phase["cost"]}
+        findings.append(Finding(text, heading=heading, certainty="estimated", **of))
     return findings
 
 
@@ -349,23 +336,16 @@ def _stalls(trace: Trace) -> list[Finding]:
     """State the steps in which all workers of a job stall, as at a checkpoint."""
     findings = []
     unit = " s" if workers.clock(trace) == "time_s" else " steps"
-    for row in trace.once(common_stalls)[:_NAMED]:
+    for row in trace.once(workers.common_stalls)[:_NAMED]:
         every = f"every {row['apart']:,.0f}{unit}" if row["is_regular"] else "irregularly"
         heading = f"all workers of {row['job_id']} stalled together {row['n']:,} times, {every}"
         text = (
             f"{heading}: such a step took {three_digits(row['ratio'])} times as long (median), "
             f"{share(row['cost'])} of the job's time in {row['n']:,} of {row['n_steps']:,} steps."
         )
-        findings.append(
-            Finding(
-                text,
-                effect=row["ratio"],
-                n=row["n"],
-                cost_jobs=row["cost"],
-                heading=heading,
-                is_null=row["cost"] < _LEAST_STALLED,
-            )
-        )
+        of = {"effect": row["ratio"], "n": row["n"], "cost_jobs": row["cost"]}
+        is_small = row["cost"] < _LEAST_STALLED
+        findings.append(Finding(text, heading=heading, is_null=is_small, **of))
     return findings
 
 
@@ -382,28 +362,23 @@ def _costliest(levels: pl.DataFrame, hosts: dict[tuple[str, str], str]) -> tuple
             for host in [hosts.get((row["job_id"], row["worker_id"]))]
         ]
         named = [
-            f"{each}, "
-            f"{three_digits(row['ratio_to_peers'])} times "
-            f"(95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; "
-            f"{share(row['saved'])} of the job's time)"
+            f"{each}, {three_digits(row['ratio_to_peers'])} times (95 % CI "
+            f"{three_digits_range(row['ci_low'], row['ci_high'])}; {share(row['saved'])} of the "
+            "job's time)"
             for each, row in zip(who, rows, strict=True)
         ]
-        alone = slower.height == 1
-        text = (
-            f"{plural(slower.height, 'worker')} {'is' if alone else 'are'} slower than "
-            f"{'its' if alone else 'their'} peers beyond noise. "
-            f"{'It is' if alone else 'The costliest is'} {named[0]}. "
+        are, their, it = (
+            ("is", "its", "It") if slower.height == 1 else ("are", "their", "The costliest")
         )
+        text = f"{plural(slower.height, 'worker')} {are} slower than {their} peers beyond noise. "
+        text += f"{it} is {named[0]}."
         if named[1:]:
-            text += f"Next {'is' if len(named) == 2 else 'are'} {listed(named[1:])}. "
+            text += f" Next {'is' if len(named) == 2 else 'are'} {listed(named[1:])}."
         saved = first["saved"] or 0.0
         if saved >= _COSTLY:
-            alert = (
-                f"{who[0]} is "
-                f"{three_digits(first['ratio_to_peers'])} times as slow as its peers and costs "
-                f"{share(saved)} of the job's time"
-            )
-    return text.rstrip(), alert, saved
+            alert = f"{who[0]} is {three_digits(first['ratio_to_peers'])} times as slow as its "
+            alert += f"peers and costs {share(saved)} of the job's time"
+    return text, alert, saved
 
 
 def _ended(levels: pl.DataFrame) -> list[Finding]:
@@ -414,17 +389,11 @@ def _ended(levels: pl.DataFrame) -> list[Finding]:
     if ended.is_empty():
         return []
     row, lost = ended.row(0, named=True), sum(ended["lost"]) / levels.height
-    of = f"{plural(ended.height, 'worker')} ended before the job"
-    heading = of + (", such as" if ended.height > 1 else ":")
+    heading = f"{plural(ended.height, 'worker')} ended before the job"
+    heading += ", such as" if ended.height > 1 else ":"
     heading += f" worker {row['worker_id']} of {row['job_id']}"
-    return [
-        Finding(
-            f"{heading} ({row['note']}).",
-            heading=heading,
-            cost_jobs=lost,
-            is_description=row["lost"] < _LONG_BEFORE,
-        )
-    ]
+    text, late = f"{heading} ({row['note']}).", row["lost"] < _LONG_BEFORE
+    return [Finding(text, heading=heading, cost_jobs=lost, is_description=late)]
 
 
 def _slow_groups(trace: Trace, levels: pl.DataFrame) -> list[Finding]:
@@ -435,10 +404,9 @@ def _slow_groups(trace: Trace, levels: pl.DataFrame) -> list[Finding]:
     for name in workers.attribute_columns(trace) if levels.filter(slow).height > 1 else ():
         member = trace.scan("worker_samples").select(*of_job, name).drop_nulls().unique().collect()
         groups = levels.join(member, on=of_job).group_by("job_id", name, maintain_order=True)
-        counted = groups.agg(n=pl.len(), slow=slow.sum(), ratio=pl.median("ratio_to_peers")).filter(
-            pl.col("n") > 1, pl.col("n") == pl.col("slow")
-        )
-        for row in counted.sort("ratio", descending=True).head(_NAMED).iter_rows(named=True):
+        counted = groups.agg(n=pl.len(), every=slow.all(), ratio=pl.median("ratio_to_peers"))
+        counted = counted.filter("every", pl.col("n") > 1).sort("ratio", descending=True)
+        for row in counted.head(_NAMED).iter_rows(named=True):
             text = (
                 f"all {row['n']} workers of {name} {row[name]} in {row['job_id']} "
                 f"are slower than their peers beyond noise: {three_digits(row['ratio'])} times"

@@ -103,12 +103,9 @@ def _computed(name: str, rows: pl.DataFrame) -> Content:
     if not rows["median"].count():
         why = "no time step has two workers with times of their own; there is no CoV."
         return Content(blocks=(Text(f"{name}: {why}"),))
-    table = result_table(
-        rows,
-        CovSeries,
-        columns=["job_id", "ddof", *_COLUMNS, "effective_n", "note"],
-        caption="CoV of mini-batch time across workers, by job",
-    )
+    columns = ["job_id", "ddof", *_COLUMNS, "effective_n", "note"]
+    caption = "CoV of mini-batch time across workers, by job"
+    table = result_table(rows, CovSeries, columns=columns, caption=caption)
     by_median = rows.filter(ddof=0).drop_nulls("median").sort("median").rows(named=True)
     low, high = by_median[0], by_median[-1]
     median, steps = three_digits(low["median"]), f"n = {low['n']:,} time steps)"
@@ -133,18 +130,8 @@ def _draw_cov(trace: Trace) -> Drawing:
         cov = _cov(trace)
     else:
         cov, options = published, {"ddof": None, "published": None}
-    return _draw("cov-ecdf", cov, trace, "cov-ecdf", "Distribution of CoV by job", **options)
-
-
-def _draw(
-    figure: str,
-    result: pl.DataFrame,
-    trace: Trace,
-    key: str,
-    about: str,
-    **options: Any,  # noqa: ANN401  of the figure
-) -> Drawing:
-    return drawing(figure, result, trace, picture_key(key, trace), about, **options)
+    key, about = picture_key("cov-ecdf", trace), "Distribution of CoV by job"
+    return drawing("cov-ecdf", cov, trace, key, about, **options)
 
 
 def _cov(trace: Trace) -> pl.DataFrame:
@@ -159,8 +146,9 @@ def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
         if _has(trace, _SAMPLED):
             pictures += draw_distributions(trace, workers.worker_samples(trace))[:1]
         if _has(trace, _TABLED):
-            cov, about = workers.cov_samples(trace), "Distribution of the published CoV"
-            pictures.append(_draw("cov-ecdf", cov, trace, "published-ecdf", about))
+            cov, key = workers.cov_samples(trace), picture_key("published-ecdf", trace)
+            about = "Distribution of the published CoV"
+            pictures.append(drawing("cov-ecdf", cov, trace, key, about))
     return pictures
 
 
@@ -173,9 +161,10 @@ def draw_distributions(trace: Trace, samples: pl.DataFrame, /) -> list[Drawing]:
     shown = samples.filter(samples["job_id"].is_in(few.implode()))
     about = f"Distribution of mini-batch time by job{some}{scale}"
     cov = iteration_cov(samples, ddof=0, time=workers.clock(trace))
+    of_time, of_cov = (picture_key(kind, trace) for kind in ("batch-time-ecdf", "cov-ecdf"))
     return [
-        _draw("batch-time-ecdf", shown, trace, "batch-time-ecdf", about, unit=unit),
-        _draw("cov-ecdf", cov, trace, "cov-ecdf", "Distribution of CoV by job", ddof=0),
+        drawing("batch-time-ecdf", shown, trace, of_time, about, unit=unit),
+        drawing("cov-ecdf", cov, trace, of_cov, "Distribution of CoV by job", ddof=0),
     ]
 
 
@@ -187,12 +176,13 @@ def _draw_curves(trace: Trace) -> list[Drawing]:
         few = covs["job_id"].unique(maintain_order=True).head(_MAX_LINES)
         shown = covs.filter(pl.col("job_id").is_in(few.implode()))
         about = f"CoV across the workers of {listed(few)}"
-        curves.append(_draw("cov", shown, trace, "cov", about, ddof=0))
+        curves.append(drawing("cov", shown, trace, picture_key("cov", trace), about, ddof=0))
     if _has(trace, _TABLED):
         examples = trace.manifest.tables["cov_samples"].example_jobs
         shown = workers.cov_samples(trace).filter(pl.col("job_id").is_in(examples))
         about = "Published CoV of the jobs in the publisher's figure"
-        curves.append(_draw("cov", shown, trace, "published", about, ddof=None))
+        key = picture_key("published", trace)
+        curves.append(drawing("cov", shown, trace, key, about, ddof=None))
     return [curve for curve in curves if curve.result.height]
 
 
@@ -202,7 +192,8 @@ def _published(trace: Trace) -> Content:
     n_workers = trace.manifest.tables["cov_samples"].workers_per_job
     medians = jobs["median"].drop_nulls().to_numpy()
     once = "Published CoV, each time step of each job counted once"
-    by_job = "Published CoV by job"
+    shown: dict[str, Any] = {"columns": ["job_id", *_COLUMNS], "headings": {"job_id": "Jobs"}}
+    every, by_job = overall.with_columns(job_id=pl.lit("all")), "Published CoV by job"
     blocks: tuple[Block, ...] = (
         Heading("Published CoV table"),
         Text(
@@ -210,13 +201,7 @@ def _published(trace: Trace) -> Content:
             "interval over all jobs (Woodruff) has jobs as clusters."
             f"{_lengths(overall.row(0, named=True))}"
         ),
-        result_table(
-            overall.with_columns(job_id=pl.lit("all")),
-            CovPooled,
-            columns=["job_id", *_COLUMNS],
-            headings={"job_id": "Jobs"},
-            caption=once,
-        ),
+        result_table(every, CovPooled, caption=once, **shown),
         result_table(jobs, CovSeries, columns=_PUBLISHED, caption=by_job, folded=True),
     )
     if not len(medians):
@@ -253,6 +238,8 @@ def _match_jobs(trace: Trace) -> Content:
     matches = trace.once(workers.cov_matches)
     if matches.is_empty():
         return Content()
+    caption = "Best match of each job in the published CoV table"
+    columns = [name for name in CovMatch.columns() if name != "first_time_s"]
     blocks = (
         Heading("Match of these jobs to the published CoV table"),
         Text(
@@ -261,12 +248,7 @@ def _match_jobs(trace: Trace) -> Content:
             "differences up to a known bound. If a job is a row of the table, nearly all "
             "differences are within that bound under the right ddof, and few under the other."
         ),
-        result_table(
-            matches.drop_nulls("overlap"),
-            CovMatch,
-            columns=[name for name in CovMatch.columns() if name != "first_time_s"],
-            caption="Best match of each job in the published CoV table",
-        ),
+        result_table(matches.drop_nulls("overlap"), CovMatch, columns=columns, caption=caption),
     )
     jobs = plural(matches["job_id"].n_unique(), "job")
     rows = matches.filter(pl.col("fraction_within_rounding") >= _IS_ROW).sort("job_id")
@@ -402,15 +384,11 @@ def _finding(jobs: pl.DataFrame, trace: Trace) -> Finding:
     if table.is_empty():
         clear = jobs.filter(pl.col("note").str.starts_with("its groups differ")).sort("pvalue")
         for row in clear.head(1).rows(named=True):
-            heading = (
-                f"{row['attribute']} {row['group']} of {row['job_id']} is slow and "
-                f"explains {share(row['explained'])} of the slowdown"
-            )
-            text = (
-                f"{heading} that lasts ({share(row['explained_by_chance'])} by chance); "
-                f"{row['attribute']} groups differ (p = {row['pvalue']:.2g}; "
-                f"n = {plural(row['n_steps'], 'step')}). The rest is due to other workers."
-            )
+            heading = f"{row['attribute']} {row['group']} of {row['job_id']} is slow and explains "
+            heading += f"{share(row['explained'])} of the slowdown"
+            text = f"{heading} that lasts ({share(row['explained_by_chance'])} by chance); "
+            text += f"{row['attribute']} groups differ (p = {row['pvalue']:.2g}; n = "
+            text += f"{plural(row['n_steps'], 'step')}). The rest is due to other workers."
             return Finding(text, heading=heading, cost_jobs=row["gain"])
         of = "the job" if number == 1 else f"any of {plural(number, 'job')}"
         heading = f"no single group of workers explains the slowness of {of}"
@@ -418,19 +396,17 @@ def _finding(jobs: pl.DataFrame, trace: Trace) -> Finding:
     row, *others = table.head(3).rows(named=True)
     group, job = f"{row['attribute']} {row['group']}", row["job_id"]
     heading = f"{group} explains {share(row['explained'])} of the slowdown of {job}"
-    parts = [f"{heading} ({_by_chance(row)}).{_slower_by_time(trace, row)}"]
-    parts += [
-        f"In {other['job_id']}, {other['attribute']} {other['group']} explains "
-        f"{share(other['explained'])} ({_by_chance(other)})."
-        for other in others
-    ]
+    text = f"{heading} ({_by_chance(row)}).{_slower_by_time(trace, row)}"
+    for other in others:
+        text += f" In {other['job_id']}, {other['attribute']} {other['group']} explains "
+        text += f"{share(other['explained'])} ({_by_chance(other)})."
     if number > 1:
-        of = f"{table.height} of {plural(number, 'job')}"
-        parts.append(f"One group of workers explains the slowdown of {of}.")
+        text += f" One group of workers explains the slowdown of {table.height} of "
+        text += f"{plural(number, 'job')}."
     alert = ""
     if row["gain"] >= _COSTLY and row["attribute"] != "worker":
         alert = f"{group} costs {share(row['gain'])} of the time of {job}"
-    return Finding(" ".join(parts), heading=heading, alert=alert, cost_jobs=row["gain"])
+    return Finding(text, heading=heading, alert=alert, cost_jobs=row["gain"])
 
 
 def _slower_by_time(trace: Trace, row: dict[str, Any]) -> str:

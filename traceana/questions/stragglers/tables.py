@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import polars as pl
 
@@ -117,15 +117,13 @@ def _of_job(result: _Of, job: object, keys: pl.DataFrame) -> _Of:
     key = job if isinstance(job, tuple) else (job,)
     if len(key) != keys.width:
         raise DataError(f"job= needs the values of {', '.join(keys.columns)}; it is {job!r}")
-    is_job = [pl.lit(value=True)]
-    is_job += [
+    is_job = [
         pl.col(n).eq_missing(pl.lit(value)) for n, value in zip(keys.columns, key, strict=True)
     ]
     if keys.filter(is_job).is_empty():
         first = ", ".join(map(str, keys.unique(maintain_order=True).head(5).rows()))
         raise DataError(f"job= is {job!r}; no job has this key; the first are {first}")
-    frames = {name: getattr(result, name).filter(is_job) for name in result.tables}
-    return replace(result, **frames)
+    return replace(result, **{name: getattr(result, name).filter(is_job) for name in result.tables})
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -133,19 +131,6 @@ class StragglerResult(Result):
     """Result of :func:`traceana.detect_stragglers`.
 
     Every frame begins with the columns of `by`.
-
-    Attributes
-    ----------
-    episodes
-        One row per transient straggler: a period in which a worker is slow compared with its own
-        usual value and with its peers.
-    levels
-        One row per worker: how slow it is over the whole job.
-    jobs
-        One row per job: what stragglers cost.
-    ratios
-        One row per sample: its ratio to the peers. The ratios of the first jobs with two million
-        samples together are kept.
 
     Examples
     --------
@@ -156,19 +141,16 @@ class StragglerResult(Result):
     (9, 4)
     """
 
-    # the page offers the first one as data: that of jobs
-    tables: ClassVar = {
-        "jobs": StragglerJobs,
-        "episodes": Episodes,
-        "levels": Levels,
-        "ratios": PeerRatios,
-    }
+    jobs: Annotated[pl.DataFrame, StragglerJobs]
+    """One row per job: what stragglers cost."""
+    episodes: Annotated[pl.DataFrame, Episodes]
+    """One row per transient straggler: a period in which a worker is slow compared with its own
+    usual value and with its peers."""
+    levels: Annotated[pl.DataFrame, Levels]
+    """One row per worker: how slow it is over the whole job."""
+    ratios: Annotated[pl.DataFrame, PeerRatios]
+    """One row per sample, of the first jobs with two million together: its ratio to the peers."""
     drawn_by = "plot_straggler_map"
-
-    episodes: pl.DataFrame
-    levels: pl.DataFrame
-    jobs: pl.DataFrame
-    ratios: pl.DataFrame
 
     def of_job(self, job: object, /) -> StragglerResult:
         """Return the result of one job, by its key; a tuple if several columns are its key."""

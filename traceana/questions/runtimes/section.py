@@ -1,16 +1,17 @@
-"""Runtimes by group: their ratios to the mean, imputations of missing ends, and predictions."""
+"""Runtimes: distributions, ratios to the mean of a group, missing ends, and predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import fill
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import polars as pl
 
 from traceana.cohorts.cohort import (
     COHORT_NEEDS,
     MOST_NOT_ENDED,
+    Cohort,
     form_cohort,
     sample_note,
     task_title,
@@ -21,18 +22,28 @@ from traceana.errors import DataError
 from traceana.page.blocks import (
     Block,
     Content,
+    Drawing,
     Gallery,
     Heading,
     Points,
+    Table,
     Text,
     captioned,
     drawing,
     join_parts,
     picture_key,
     result_table,
+    traces_table,
 )
 from traceana.page.finding import Finding
 from traceana.page.section import Section
+from traceana.questions.runtimes.distributions import empirical_distribution
+from traceana.questions.runtimes.fit import (
+    REFITS,
+    SEED,
+    RuntimeDistributions,
+    analyze_runtime_distributions,
+)
 from traceana.questions.runtimes.ratio import (
     capacity,
     missing_times,
@@ -40,18 +51,224 @@ from traceana.questions.runtimes.ratio import (
     ratio_tables,
     tables_with_runtimes,
 )
-from traceana.questions.runtimes.tables import RuntimePredictions
+from traceana.questions.runtimes.tables import (
+    DistributionFits,
+    FamilyRanking,
+    RuntimePredictions,
+    RuntimeSensitivity,
+    TailIndex,
+)
 from traceana.store import Trace, distinct_traces
+from traceana.tables.display import key_heading
 from traceana.tables.formatting import (
     count,
+    duration,
+    duration_range,
     fraction_range,
     hours,
+    in_sentence,
     interval,
+    listed,
+    p_equals,
     plain,
     plural,
+    ratio,
+    seconds,
     share,
     three_digits,
 )
+
+_ALPHA: Final = 0.05
+_FITTED_LIMITATIONS: Final = (
+    "With many values nearly every family is rejected: the best is a summary, not the law. "
+    "Whole seconds are treated as continuous. Intervals are over users, or blocks of days, if the "
+    "trace has them. Where rows of one day are alike beyond their users, p of a fit may be too "
+    "small."
+)
+_FITTED_OPENING: Final = (
+    "Six families are fitted by maximum likelihood and ordered by BIC. KS distance: the largest "
+    f"difference between the fitted and the empirical distribution function. Its p, of the best "
+    f"family only, allows for rounded runtimes and is from {REFITS} resamples of the independent "
+    f"units (seed {SEED}), so at least {1 / (REFITS + 1):g}; censored or truncated rows in units "
+    "have none. Mean log-likelihood "
+    "ratio and adjusted p (Benjamini-Hochberg): Vuong's "
+    "test against the best family, or a likelihood-ratio test if nested, which has no interval."
+)
+_TAIL: Final = (
+    "The fraction of runtimes above x falls as x to the power of minus the tail index (Hill). "
+    "Below 2 the variance is infinite, below 1 the mean. An index that changes with the number of "
+    "largest runtimes contradicts a power law."
+)
+Fitted: TypeAlias = "dict[str, tuple[Cohort, RuntimeDistributions]]"
+
+
+_FEWEST_ROWS = 50  # below, no family is named in a finding
+
+
+def build_distributions(traces: Sequence[Trace]) -> Content:
+    """Compare the distributions of runtimes of the traces."""
+    distinct = distinct_traces(traces)
+    fits: Fitted = {}
+    for trace in distinct:
+        cohort = form_cohort(trace)
+        fits[f"{cohort.title}: {cohort.noun}"] = (cohort, trace.once(analyze_runtime_distributions))
+    blocks: list[Block] = [Text(_FITTED_OPENING)]
+    medians, first, further = list[Finding](), list[str](), list[str]()
+    for name, (cohort, result) in fits.items():
+        blocks += [Heading(name), *captioned(_details_of_fits(cohort, result), cohort.title)]
+        medians += _median(cohort, result)
+        if result.fits and result.fits.best and result.fits.table["n"][0] >= _FEWEST_ROWS:
+            best, *others = _state_best(result.fits, result, cohort.title)
+            first.append(best)
+            further += others
+    tails = {name: result.tail for name, (_, result) in fits.items() if result.tail is not None}
+    if tails:
+        caption = "Tail index of runtimes; threshold in s"
+        blocks += [Heading("Tails of the distributions"), Text(_TAIL)]
+        columns = [name for name in TailIndex.columns() if name not in ("n", "n_missing")]
+        blocks += traces_table(tails, TailIndex, caption=caption, columns=columns)
+    findings = (*medians, *first, *further)
+    return Content(
+        findings,
+        tuple(blocks),
+        lead=tuple(_draw_distributions(fits)),
+        limitations=_FITTED_LIMITATIONS,
+    )
+
+
+def _draw_distributions(fits: Fitted) -> list[Block]:
+    lines = [
+        result.fits.quantiles.select(
+            pl.lit(name).alias("trace"),
+            pl.lit(result.n_timed).alias("n"),
+            "fraction_below",
+            *(pl.col(part).cast(pl.Float64) for part in ("value", "ci_low", "ci_high")),
+        )
+        for name, (_, result) in fits.items()
+        if result.fits is not None and result.fits.quantiles is not None
+    ]
+    if not lines:
+        return []
+    key, about = "runtime-distribution", "Distribution of runtimes"
+    look: dict[str, Any] = {"x_label": "Runtime", "heading": "Runtime", "durations": True}
+    look["title"] = "; ".join(line["trace"][0] for line in lines if line.height)
+    return [
+        Gallery((drawing("empirical-distribution", pl.concat(lines), None, key, about, **look),))
+    ]
+
+
+def _median(cohort: Cohort, result: RuntimeDistributions) -> list[Finding]:
+    median, low, high = result.median
+    if result.fits is None or result.fits.quantiles is None or median is None:
+        return []
+    limits = interval({"ci_low": low, "ci_high": high}, duration_range)
+    above = "" if result.bound is None else f" of runtimes of {duration(result.bound)} and more"
+    heading = f"the median{above or ' runtime'} is {duration(median)}"
+    text = f"{heading} ({limits}n = {result.n_timed:,} {cohort.noun})."
+    return [Finding(text, heading=heading).of(cohort.title)]
+
+
+def _details_of_fits(cohort: Cohort, result: RuntimeDistributions) -> Iterator[Block]:
+    definitions = cohort.trace.manifest.tables["tasks" if cohort.from_tasks else "jobs"].notes
+    if cohort.observation is not None:
+        definitions = (*definitions, cohort.observation.describe(cohort.noun))
+    about = f"n = {result.n_used:,} of {result.n:,} {cohort.noun}"
+    if result.n_positive < result.n:
+        about += f"; {result.n - result.n_positive:,} have no runtime or one of 0 s"
+    if result.n_used < result.n_positive:
+        about += f"; the others are not in the random sample (seed {SEED})"
+    if result.bound is not None:
+        smallest = f"The smallest runtime, {seconds(result.bound)} s"
+        about += f". {smallest}, is the left-truncation bound of each fit"
+    about += f".{cohort.sampled}"
+    if result.fits is None:
+        yield Text(f"{about} Fewer than two distinct runtimes: nothing to fit.", definitions)
+        return
+    yield Text(about, definitions)
+    if result.fits.best is not None and result.fits.params(result.fits.best):
+        key, what = f"fit-tail-{cohort.trace.id}", f"Runtimes of {cohort.noun} and fitted families"
+        fit = ("distribution-fit", result.fits, cohort.trace, key, f"{what}: upper tail")
+        yield Gallery((drawing(*fit, panel="tail", what="Runtime"),))
+    yield _families(result.fits, result)
+    if result.sensitivity is not None:
+        yield result_table(
+            result.sensitivity,
+            RuntimeSensitivity,
+            caption="Sensitivity to left-truncated and censored rows. The first row is the "
+            "estimate; ignoring truncation and censoring is biased, and dropping the rows biases "
+            "low. Mean: not estimable with truncated or censored rows",
+            null={"mean_s": "not estimable"},
+        )
+
+
+def _families(fits: DistributionFits, result: RuntimeDistributions) -> Table:
+    parameters = [
+        ", ".join(f"{key} {three_digits(value)}" for key, value in fits.params(family).items())
+        for family in fits.table["family"]
+    ]
+    compared = ("mean_ratio", "ci_low", "ci_high", "pvalue_adjusted")
+    is_best = pl.col("family").eq_missing(pl.lit(fits.best, pl.String))
+    table = fits.table.drop("note").with_columns(
+        pl.Series("parameters", parameters),
+        ks_pvalue=pl.when(is_best).then(pl.lit(result.pvalue, pl.Float64)),
+    )
+    shown = ("family", "parameters", "delta", "aic", "ks_statistic", "ks_pvalue")
+    others = fits.comparisons.select("family", *compared)
+    return result_table(
+        table.join(others, on="family", how="left", maintain_order="left"),
+        FamilyRanking,
+        columns=[*shown, "fraction_above_bound", *compared],
+        headings={"delta": "Delta BIC"},
+        caption="Families fitted to runtimes (s), the best first",
+    )
+
+
+def _state_best(fits: DistributionFits, result: RuntimeDistributions, title: str) -> list[str]:
+    """State the best family, and those not distinguished from it, or best otherwise."""
+    first = fits.table.row(0, named=True)
+    bound = "" if result.bound is None else f", left-truncated at {seconds(result.bound)} s"
+    test = "not tested"
+    if result.pvalue is not None:
+        test = f"{p_equals(result.pvalue)}{': no family fits' * (result.pvalue < _ALPHA)}"
+    best = (
+        f"{title}: of {fits.table.height} families {fits.best} fits best by BIC (n = {first['n']:,}"
+        f"{bound}). Its KS distance is {ratio(first['ks_statistic'])} ({test})."
+    )
+    close = fits.comparisons.filter(pl.col("pvalue_adjusted") >= _ALPHA)
+    if close.is_empty():
+        return [best]
+    pairs = close.select("family", "pvalue_adjusted").rows()
+    alike = listed(f"{family} (adjusted {p_equals(pvalue)})" for family, pvalue in pairs)
+    return [best, f"{title}: Vuong's test does not distinguish {fits.best} from {alike}."]
+
+
+def draw_more(traces: Sequence[Trace]) -> list[Drawing]:
+    """Draw the distribution of runtimes by group."""
+    drawings = []
+    for cohort in map(form_cohort, traces):
+        if cohort.by is not None:
+            curves = empirical_distribution(cohort.rows, "runtime_s", by=cohort.by)
+            by, key = in_sentence(key_heading(cohort.by)), f"runtime-{cohort.by}-{cohort.trace.id}"
+            look: dict[str, Any] = {"x_label": "Runtime", "heading": f"Runtime by {by}"}
+            about = f"Runtime of {cohort.noun} by {by}"
+            of = ("empirical-distribution", curves, cohort.trace, key, about)
+            drawings.append(drawing(*of, title=cohort.title, durations=True, **look))
+    return drawings
+
+
+DISTRIBUTIONS = Section(
+    "distributions",
+    "Distributions of runtimes",
+    10,
+    build_distributions,
+    needs=({"jobs": ("runtime_s",)}, {"tasks": ("status",), "instances": ("start_s", "end_s")}),
+    figures=("distribution-fit", "empirical-distribution"),
+    shares="cohort",
+    more=draw_more,
+    part="Runtimes",
+    question="Which distribution describes the runtimes?",
+)
+
 
 _MAX_GROUPS: Final = 20
 _LABEL: Final = 28  # characters of a line of a label in the figure
@@ -81,7 +298,7 @@ class _Cohort(NamedTuple):
     is_cut_much: bool  # so that no finding is drawn
 
 
-def build(traces: Sequence[Trace]) -> Content:
+def build_ratios(traces: Sequence[Trace]) -> Content:
     """Show the dispersion of runtimes around the mean of their group, for each trace."""
     blocks: list[Block] = [Text(_OPENING)]
     findings, complete = list[str](), list[_Cohort]()
@@ -111,28 +328,18 @@ def _form(trace: Trace, table: str) -> _Cohort:
 
 def _lead(cohorts: list[_Cohort], key: str = "runtime-ratio") -> list[Block]:
     """Draw the ratios of each trace without groups, and within its first grouping."""
-    ungrouped = pl.when(grouping="none").then(pl.lit("not grouped"))
-    by = ungrouped.otherwise(pl.format("by {}", "grouping"))
-    parts = [
-        cohort.groupings.head(2).select(
-            pl.concat_str(pl.lit(f"{cohort.name}, "), by).alias("cohort"), "n", *_DISTRIBUTION
+    parts = []
+    for cohort in cohorts:  # named once; the caption names the only trace
+        named = fill(f"{cohort.name}, not grouped", _LABEL)
+        whole = pl.when(grouping="none").then(
+            pl.lit(named if cohorts[1:] else f"all {cohort.noun}")
         )
-        for cohort in cohorts
-    ]
-    if not parts:
+        name = whole.otherwise(pl.format("by {}", "grouping")).alias("cohort")
+        table = cohort.groupings.head(2).filter(pl.col("p95") > 0)
+        parts.append(table.select(name, "n", *_DISTRIBUTION))
+    if not any(part.height for part in parts):
         return []
-    shown = pl.concat(parts).filter(pl.col("p95") > 0)
-    if shown.is_empty():
-        return []
-    alone = len(cohorts) == 1  # the caption names the only trace
-    labels = [  # a trace is named once
-        name[name.rindex(", by ") + 2 :]
-        if not name.endswith("not grouped")
-        else (f"all {cohorts[0].noun}" if alone else fill(name, _LABEL))
-        for name in shown["cohort"]
-    ]
-    shown = shown.with_columns(pl.Series("cohort", labels, pl.String))
-    title = "; ".join(cohort.name for cohort in cohorts)
+    shown, title = pl.concat(parts), "; ".join(cohort.name for cohort in cohorts)
     about = "Runtime ratios over all rows, and within groups"
     picture = drawing("runtime-ratio", shown, trace=None, title=title, key=key, about=about)
     return [Gallery((picture,))]
@@ -206,11 +413,11 @@ def _findings(cohort: _Cohort) -> list[Finding]:
     return [Finding(finding, heading=heading, is_null=alike, is_description=True)]
 
 
-SECTION = Section(
+RATIOS = Section(
     "runtime-ratio",
     "Runtime ratios",
     20,
-    build,
+    build_ratios,
     needs=({"jobs": ("runtime_s",)}, COHORT_NEEDS[1], {"recurring_jobs": ("start_s", "end_s")}),
     figures=("runtime-ratio",),
     shares="cohort",
@@ -230,7 +437,6 @@ _IMPUTATIONS: Final = {
 }
 _TIMES: Final = ("end_imputation", "tasks_with_runtime", "mean_s", "median_s", "instances_used")
 _CHECKED: Final = (*_TIMES, "gpu_hours", "capacity_gpu_hours", "fraction_of_capacity")
-_DEPENDS: Final = "depending on missing ends"
 _TASKS_OPENING: Final = (
     "The runtime of a task is the last end of its instances minus their first start; instances "
     "without a start are excluded. GPU-hours are the GPUs that each instance requests times its "
@@ -270,24 +476,18 @@ def build_tasks(traces: Sequence[Trace]) -> Content:
 def _finding(check: pl.DataFrame) -> Finding:
     of = {row["end_imputation"]: row for row in check.rows(named=True)}
     low, high = of["drop"], of["trace_end"]
-    if low["fraction_of_capacity"] is None:
-        ends = [hours(row["gpu_hours"]) for row in (low, high)]
-        return Finding(
-            f"tasks request {ends[0]} GPU-hours if instances without an end are excluded, "
-            f"and {ends[1]} if they run to the end of the trace; the capacity is not known.",
-            heading=f"tasks request {' to '.join(ends)} GPU-hours, {_DEPENDS}",
-            certainty="cannot tell",
-        )
-    least, most = (share(row["fraction_of_capacity"]) for row in (low, high))
-    heading = f"tasks request {least} to {most} of the capacity, {_DEPENDS}"
-    if high["fraction_of_capacity"] > 1:
+    least, most = (hours(row["gpu_hours"]) for row in (low, high))
+    what, whole, wrong = "GPU-hours", "GPU-hours", list[str]()
+    if low["fraction_of_capacity"] is not None:
+        least, most = (share(row["fraction_of_capacity"]) for row in (low, high))
+        wrong = [name for name in END_IMPUTATIONS if of[name]["fraction_of_capacity"] > 1]
+        what = f"of the GPU-hours of the {plain(low['machine_gpus'])} GPUs of all machines"
+        whole = "of the capacity"
+    heading = f"tasks request {least} to {most} {whole}, depending on missing ends"
+    if "trace_end" in wrong:
         most = f"{plain(round(high['fraction_of_capacity'], 1))} times these"
-    text = (
-        f"tasks request {least} of the GPU-hours of the {plain(low['machine_gpus'])} GPUs "
-        "of all machines if instances without an end are excluded, and "
-        f"{most} if they run to the end of the trace."
-    )
-    wrong = [name for name in END_IMPUTATIONS if of[name]["fraction_of_capacity"] > 1]
+    text = f"tasks request {least} {what} if instances without an end are excluded, and {most} if "
+    text += "they run to the end of the trace."
     text += f" Imputations that exceed the capacity: {', '.join(wrong)}." * bool(wrong)
     return Finding(text, heading=heading, certainty="cannot tell")
 
@@ -324,8 +524,7 @@ _NAMED: Final = {
     "model": "quantile regression",
 }
 _MOST: Final = 200_000  # latest jobs that are used
-_NOTICED: Final = 0.1
-"""Skill below which a prediction is no main result."""
+_NOTICED: Final = 0.1  # skill below which a prediction is no main result
 
 
 def build_predictions(traces: Sequence[Trace]) -> Content:
