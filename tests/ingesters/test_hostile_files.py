@@ -343,7 +343,7 @@ def test_the_same_csv_twice_is_read_once_or_refused(write: Write, tmp_path: Path
     assert ledger.entries[0].rows_kept == 15
     assert len(ledger.left_out) == 1
     write("b/" + JOB, worker_times(worker_rows()[:6]))
-    with pytest.raises(IngestError, match="is here twice") as error:
+    with pytest.raises(IngestError, match="is here 2 times") as error:
         ingest(folder, store=tmp_path / "store2")
     one_line(error)
     assert error.value.ledger.left_out == ()

@@ -24,7 +24,7 @@ from polars.exceptions import PanicException
 from tests.ingesters.conftest import itp_archive, itp_csv, tar_gz, worker_rows, worker_times
 from traceana.errors import SourceError, StoreError
 from traceana.ingesters import IngestError, ingest, ingestion, plan
-from traceana.schema import TABLES, describe_table, schema_version
+from traceana.schema import TABLES, describe_table
 from traceana.store import open_store
 
 Write = Callable[[str, bytes | str], Path]
@@ -78,13 +78,6 @@ def test_every_column_carries_its_unit_and_meaning(files: Path, tmp_path: Path) 
     for row in describe_table("worker_samples").to_dicts():
         stored = schema.field(row["column"]).metadata
         assert stored == {b"unit": row["unit"].encode(), b"meaning": row["meaning"].encode()}
-    file = pq.read_metadata(path).metadata
-    assert file[b"traceana.schema_version"].decode() == schema_version("worker_samples")
-    assert {source["file"] for source in json.loads(file[b"traceana.sources"])} == {
-        "job_1_norm.csv",
-        "job_2_norm.csv",
-    }
-    assert all(len(source["sha256"]) == 64 for source in json.loads(file[b"traceana.sources"]))
 
 
 def test_the_ledger_on_disk_adds_up_and_comes_back_as_it_was(files: Path, tmp_path: Path) -> None:

@@ -8,43 +8,98 @@ import os
 import shlex
 import signal
 import sys
+import tomllib
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Any, Final, NoReturn
+from importlib.resources import files
+from typing import Annotated, Any, Final, NoReturn, get_type_hints
 
 import typer
 import typer.core
 
-from traceana.cli import claims, compare, figures, ingest, reliability, report, simulate, stores
-from traceana.cli.options import TYPED, Command, described
-from traceana.cli.output import ReaderGoneError, guard_streams
+from traceana.cli.output import TYPED, ReaderGoneError, check_out, guard_streams
 from traceana.errors import TraceanaError, ask_for_report
+
+_TEXTS: Final[dict[str, dict[str, Any]]] = tomllib.loads(
+    files("traceana.cli").joinpath("options.toml").read_text(encoding="utf-8")
+)
+_WORDS: Final = ("help", "metavar", "name")
+_COMMANDS: Final[dict[str, dict[str, str]]] = {
+    "traceana": {
+        "Data": "traces fetch ingest map tables sample anonymize export",
+        "Results": "report summary figures compare reliability claims",
+        "What-if": "simulate",
+    },
+    "simulate": {"Commands": "schedule place deadlines operations batching energy recurring"},
+}
+"""The commands of a group by heading."""
+
+
+class _Command(typer.core.TyperCommand):
+    """A command whose help names arguments without the types of Python."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:  # noqa: ANN401  as its base
+        super().__init__(*given, **options)
+        for each in self.params:
+            if each.param_type_name == "argument":
+                each.display_type_rich = lambda **_: None  # type: ignore[attr-defined]
 
 
 class _Group(typer.core.TyperGroup):
-    """Keeps the words of the command, which a page names for its reproduction."""
+    """Commands whose modules are imported when they are used."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:  # noqa: ANN401  as its base
+        super().__init__(*given, **options)
+        names = " ".join(_COMMANDS[str(self.name)].values()).split()
+        self.commands = {**dict.fromkeys(names), **self.commands}  # type: ignore[dict-item]
 
     def make_context(self, *given: Any, **options: Any) -> Any:  # noqa: ANN401  as its base
-        """Return the context of a command, whose words are the second argument."""
+        """Return the context of a command; a page names its words, the second argument."""
         typed = shlex.join(["traceana", *(options.get("args") or given[1])])
         context = super().make_context(*given, **options)
         context.meta[TYPED] = typed
         return context
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  as its base
-        """Write the commands in groups."""
-        grouped = {name for names in _GROUPS.values() for name in names}
-        rest = {"What-if": [name for name in self.list_commands(ctx) if name not in grouped]}
-        for heading, names in {**_GROUPS, **rest}.items():
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401  as its base
+        """Return a command, or None."""
+        if cmd_name in self.commands and self.commands[cmd_name] is None:
+            self.commands[cmd_name] = _load(cmd_name)
+        return super().get_command(ctx, cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002  as its base
+        """Write the commands under their headings."""
+        for heading, names in _COMMANDS[str(self.name)].items():
             with formatter.section(heading):
                 formatter.write_dl(
-                    [
-                        (name, command.get_short_help_str(formatter.width))
-                        for name in names
-                        if (command := self.get_command(ctx, name)) is not None
-                    ]
+                    [(name, _TEXTS[name]["help"].partition("\n")[0]) for name in names.split()]
                 )
+
+
+def _load(name: str) -> Any:  # noqa: ANN401  a command of typer
+    """Return a command with the texts and names of options that ``options.toml`` states."""
+    texts = _TEXTS["shared"] | _TEXTS[name]
+    module = import_module(f"traceana.cli.{texts['module']}")
+    function: Callable[..., None] = getattr(module, name)
+    for parameter, kind in get_type_hints(function).items():
+        if parameter not in texts:
+            continue  # the context
+        text = texts[parameter]
+        words = [text] if isinstance(text, str) else text
+        stated = dict(words if isinstance(words, dict) else zip(_WORDS, words, strict=False))
+        info = typer.Argument if "argument" in stated else typer.Option
+        stated["metavar"] = stated.pop("argument", stated.get("metavar"))
+        if text is _TEXTS["shared"]["out"]:
+            stated["callback"] = check_out
+        if kind is bool:
+            stated["name"] = f"--{parameter.replace('_', '-')}"
+        names = [stated.pop("name")] if "name" in stated else []
+        function.__annotations__[parameter] = Annotated[kind, info(*names, **stated)]
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    epilog = f"Example: traceana {texts['example']}"
+    alone.command(name, cls=_Command, help=texts["help"], epilog=epilog)(function)
+    return typer.main.get_command(alone)
 
 
 app = typer.Typer(
@@ -57,6 +112,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
+_simulate = typer.Typer(cls=_Group, no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(_simulate, name="simulate", help=_TEXTS["simulate"]["help"])
 
 
 def _print_version(wanted: bool) -> None:
@@ -78,32 +135,9 @@ def _options(
     pass
 
 
-_GROUPS: Final[dict[str, dict[str, tuple[Callable[..., None], str]]]] = {
-    "Data": {
-        "traces": (stores.traces, "traces"),
-        "fetch": (stores.fetch, "fetch TRACE --to files"),
-        "ingest": (ingest.ingest, "ingest files --store data"),
-        "map": (ingest.map_file, "map jobs.csv --out mapping.toml"),
-        "tables": (stores.tables, "tables --store data"),
-        "sample": (stores.sample, "sample files"),
-        "anonymize": (stores.anonymize, "anonymize TRACE --out shared"),
-        "export": (stores.export, "export TRACE --out files --format csv"),
-    },
-    "Results": {
-        "report": (report.report, "report sacct.txt --out report"),
-        "summary": (report.summary, "summary sacct.txt"),
-        "figures": (figures.figures, "figures concentration --out figures"),
-        "compare": (compare.compare, "compare TRACE --split 2026-05-01"),
-        "reliability": (reliability.reliability, "reliability TRACE --machines 128"),
-        "claims": (claims.claims, "claims --verdict differs"),
-    },
-}
-for _commands in _GROUPS.values():
-    for _name, (_command, _example) in _commands.items():
-        app.command(_name, cls=Command, epilog=f"Example: traceana {_example}")(
-            described(_command, _name)
-        )
-app.add_typer(simulate.app, name="simulate")
+@_simulate.callback()
+def _group() -> None:
+    pass
 
 
 def main() -> None:

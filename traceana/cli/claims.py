@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
+from traceana.claims import PAPERS, VERDICTS, ClaimResults, check_claims
 from traceana.cli.options import readable_traces
 from traceana.cli.output import print_json, print_table, show_fraction, terminal
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from traceana.claims import ClaimResults
+from traceana.store import open_store
+from traceana.tables.formatting import rounded
 
 _COLOURS: Final = {
     "reproduced": "green",
@@ -32,14 +34,7 @@ def claims(
     json: bool = False,
     strict: bool = False,
 ) -> None:
-    """Compare published claims with the data in a store.
-
-    A claim is reproduced, differs, is an observation, untested or not testable. Without --paper
-    and --verdict the papers are listed with the number of claims by verdict.
-    """
-    from traceana.claims import VERDICTS, check_claims
-    from traceana.store import open_store
-
+    """Compare published claims with the data in a store."""
     if verdict is not None and verdict not in VERDICTS:
         raise DataError(f"verdict {verdict!r} is unknown; there are {', '.join(VERDICTS)}")
     with readable_traces(open_store(store)) as opened:
@@ -51,8 +46,6 @@ def claims(
 
 
 def _print(results: ClaimResults, paper: str | None, verdict: str | None, *, json: bool) -> None:
-    from traceana.tables.formatting import rounded
-
     for name in results.altered:
         sys.stderr.write(f"traceana: note: {name} is not the published file (its sha256 differs)\n")
     if json:
@@ -67,10 +60,6 @@ def _print(results: ClaimResults, paper: str | None, verdict: str | None, *, jso
 
 
 def _print_papers(results: ClaimResults) -> None:
-    from rich.table import Table
-
-    from traceana.claims import VERDICTS
-
     shown = Table(box=None, pad_edge=False)
     shown.add_column("paper", no_wrap=True)
     for name in VERDICTS:
@@ -92,11 +81,6 @@ def _print_headline(results: ClaimResults, *lines: str) -> None:
 
 
 def _print_claims(results: ClaimResults, verdict: str | None) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from traceana.claims import PAPERS
-
     shown = Table(box=None, pad_edge=False, padding=(0, 1, 1, 0))
     shown.add_column("claim", no_wrap=True)
     shown.add_column("stated, measured and why")

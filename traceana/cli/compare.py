@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import polars as pl
 import typer
+from rich.table import Table
 
-from traceana.cli import options
+from traceana.cli.limits import check_limits, limited_store
 from traceana.cli.output import print_json, print_rows, print_table, terminal, write_frame
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import polars as pl
-
+from traceana.exchange import select_jobs
+from traceana.ingesters import ingest
+from traceana.opening import compare as compare_two
+from traceana.questions.comparison.compare_traces import (
+    Changes,
+    Comparison,
+    check_condition,
+    compare_traces,
+    holds,
+    reasons,
+)
+from traceana.store import open_store
+from traceana.store.manifest import MANIFEST
+from traceana.store.store import store_path
+from traceana.tables.display import cells_of
 
 _HEADINGS: Final = {"runtime_s_median": "Median runtime including running jobs (s)"}
 """What a measure is called beside the changes, where another is alike."""
@@ -42,29 +54,14 @@ def compare(
     json: bool = False,
     out: Path | None = None,
 ) -> None:
-    """Compare headline numbers of traces, or of one trace before and after a time.
-
-    Numbers on runtime, size, queueing, failure, concentration and stragglers; for two traces also
-    differences and ratios.
-    """
-    from traceana.exchange import select_jobs
-    from traceana.opening import compare as compare_two
-    from traceana.questions.comparison.compare_traces import (
-        Changes,
-        Comparison,
-        check_condition,
-        compare_traces,
-        holds,
-    )
-    from traceana.store import open_store
-
+    """Compare headline numbers of traces, or of one trace before and after a time."""
     if (split is None) != (len(traces) > 1):
         raise DataError("name two traces or more, or one and --split TIME")
     if fail_if is not None:
         check_condition(fail_if)
         if len(traces) > 2:
             raise DataError("--fail-if is for two traces, or one and --split TIME")
-    options.check_limits(since, until, window)
+    check_limits(since, until, window)
     changes = None
     with (
         TemporaryDirectory(prefix="traceana-") as scratch,
@@ -72,7 +69,7 @@ def compare(
             source,
             traces,  # noqa: PLR1704  files have ids from here on
         ),
-        options.limited_store(
+        limited_store(
             open_store(source), since=since, until=until, where=where, window=window
         ) as place,
     ):
@@ -119,10 +116,6 @@ def _with_files(
     **read: Any,  # noqa: ANN401  options of ingest()
 ) -> Iterator[tuple[Path | None, list[str]]]:
     """Yield a store with the traces and those of the files among the names, and all ids."""
-    from traceana.ingesters import ingest
-    from traceana.store.manifest import MANIFEST
-    from traceana.store.store import store_path
-
     given = store_path(store)
     files = [
         name for name in names if Path(name).exists() and not (given / name / MANIFEST).exists()
@@ -149,12 +142,6 @@ def _with_files(
 
 
 def _show(frame: pl.DataFrame, *, ranked: bool) -> None:
-    import polars as pl
-    from rich.table import Table
-
-    from traceana.questions.comparison.compare_traces import Comparison, reasons
-    from traceana.tables.display import cells_of
-
     compared = frame.filter(pl.col("estimate").count().over("question") > 1)
     compared_rows = compared.drop_nulls("estimate")
     table = Table(box=None, pad_edge=False)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import nullcontext
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rich.table import Table
+
+from traceana.claims.papers import PublishedFigure, figures_of, numbered, options_of, traces_of
 from traceana.cli.options import readable_traces
 from traceana.cli.output import print_table, show_steps
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from traceana.claims.papers import PublishedFigure
-    from traceana.report.figure_files import WrittenFigures
+from traceana.figures import figures as all_figures
+from traceana.report.build import find_data_source
+from traceana.report.figure_files import WrittenFigures, check_figures, write_figures
+from traceana.store import Store
 
 
 def figures(
@@ -38,18 +40,12 @@ def figures(
     size: str | None = None,
     style: str = "page",
 ) -> None:
-    """List the figures, or write them as SVG, PDF and PNG.
-
-    Without options such as --trace or --job, every version of a figure in the report is written.
-    """
+    """List the figures, or write them as SVG, PDF and PNG."""
     if number is not None and (paper is None or ids):
         raise DataError("--number needs --paper, and no ID; write --paper zeus --number 7a")
     if not ids and out is None and number is None:
         _list_figures(paper)
         return
-    from traceana.report.build import find_data_source
-    from traceana.store import Store
-
     chosen = {"trace": trace, "job": job, "gpu": gpu, "dataset": dataset}
     chosen |= {"feature": feature, "outcome": outcome, "method": method}
     files = {"out": out or "figures", "formats": formats, "dpi": dpi, "size": size}
@@ -74,12 +70,8 @@ def _wanted(
 ) -> list[tuple[list[str], dict[str, Any], PublishedFigure | None]]:
     """Return ids of figures, with the options that choose their versions, and the published one."""
     if paper is None or ids:
-        from traceana.report.figure_files import check_figures
-
         check_figures(ids or [])
         return [(ids or [], {}, None)]
-    from traceana.claims.papers import figures_of, numbered, options_of, traces_of
-
     published = figures_of(paper) if number is None else numbered(paper, number)
     if not any(entry.figure for entry in published):
         raise DataError(f"figure {number} of {paper} is {published[0].answer}")
@@ -93,8 +85,6 @@ def _write(
     options: dict[str, Any],
     paper: str | None,
 ) -> Iterator[WrittenFigures]:
-    from traceana.report.figure_files import write_figures
-
     for names, versions, entry in wanted:
         try:
             yield write_figures(names, **(versions | options))
@@ -114,20 +104,14 @@ def _write(
 
 
 def _list_figures(paper: str | None) -> None:
-    from rich.table import Table
-
     shown = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     if paper is not None:
-        from traceana.claims.papers import figures_of
-
         for heading in ("number", "published figure", "command, or why there is none"):
             shown.add_column(heading)
         for published in figures_of(paper):
             shown.add_row(published.number, published.shows, published.answer)
         print_table(shown)
         return
-    from traceana.figures import figures as all_figures
-
     shown.add_column("figure", no_wrap=True)
     shown.add_column("what it shows, and what it is drawn from")
     for name, entry in all_figures().items():

@@ -170,11 +170,8 @@ _ROWS = 5
 _CELL = 80
 
 
-def map_file(file: Path, *, out: Path | None = None, reader: str | None = None) -> None:
-    """Propose a mapping for a file and preview its rows.
-
-    Uncertain lines of the mapping end in the comment # unsure.
-    """
+def map(file: Path, *, out: Path | None = None, reader: str | None = None) -> None:  # noqa: A001
+    """Propose a mapping for a file and preview its rows."""
     from traceana.ingesters import IngestError, propose_mapping
     from traceana.ingesters.propose import preview_mapping
     from traceana.store.writer import write_whole

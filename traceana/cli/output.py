@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from traceana.tables.declare import ResultTable
 
 
+TYPED: Final = "traceana.command"
+"""Key under which a command's context has its words."""
+
+
 class ReaderGoneError(Exception):
     """The process that reads the output has ended."""
 

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from traceana.cli.options import qualifying_trace
 from traceana.cli.output import print_json, print_rows
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from traceana.questions.reliability.tables import JobFailureResult, ReliabilityResult
+from traceana.questions.reliability.jobs import (
+    NEEDS,
+    checkpoint_interval,
+    group_column,
+    job_failures_of,
+    reliability_of,
+)
+from traceana.questions.reliability.tables import (
+    CheckpointIntervals,
+    JobFailureIntervals,
+    JobFailureResult,
+    MachineReliability,
+    ReliabilityResult,
+)
+from traceana.store import open_store
+from traceana.tables.formatting import duration
 
 _SHOWN: Final = ("n", "rate", "ci_low", "ci_high", "mttr_s", "median_s", "availability")
 
@@ -27,19 +40,7 @@ def reliability(
     store: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Compute fault rate, time to repair, and time to failure of a job.
-
-    With --checkpoint-cost, also the checkpoint interval that loses the least time.
-    """
-    from traceana.questions.reliability.jobs import (
-        NEEDS,
-        checkpoint_interval,
-        group_column,
-        job_failures_of,
-        reliability_of,
-    )
-    from traceana.store import open_store
-
+    """Compute fault rate, time to repair, and time to failure of a job."""
     chosen = qualifying_trace(open_store(store), trace, NEEDS)
     result = reliability_of(chosen, group_column(chosen), total_machines)
     jobs = job_failures_of(chosen, [machines or result.total_machines], total_machines)
@@ -68,13 +69,6 @@ def reliability(
 def _show(
     result: ReliabilityResult, jobs: JobFailureResult, checkpoints: pl.DataFrame | None
 ) -> None:
-    from traceana.questions.reliability.tables import (
-        CheckpointIntervals,
-        JobFailureIntervals,
-        MachineReliability,
-    )
-    from traceana.tables.formatting import duration
-
     sys.stdout.write(f"{result.summary()}\n")
     if result.groups is not None:
         by = result.groups.columns[0]

@@ -9,16 +9,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from traceana.cli import options
-from traceana.cli.output import show_steps
+from traceana.cli.limits import check_limits, limited_store
+from traceana.cli.options import readable_traces
+from traceana.cli.output import TYPED, show_steps, terminal
 from traceana.errors import DataError, SourceError
-
-if TYPE_CHECKING:
-    from traceana.store import Store
+from traceana.ingesters import ingest
+from traceana.report import run
+from traceana.report.build import build_report, check_sections, find_data_source, summarize
+from traceana.store import Store
+from traceana.store.cache import FOLDER
+from traceana.tables.formatting import text as shortened
 
 
 def report(
@@ -42,16 +46,9 @@ def report(
     engine: str = "polars",
     master: str | None = None,
 ) -> None:
-    """Build a report: page, Markdown, figures and data.
-
-    PATH names raw files; without it, the report is made from a store, or from a synthetic sample
-    where there is none.
-    """
-    from traceana.report.build import build_report, check_sections
-    from traceana.report.run import count_workers
-
+    """Build a report: page, Markdown, figures and data."""
     check_sections(only or ())  # before the store is looked for
-    options.check_limits(since, until, window)
+    check_limits(since, until, window)
     read = {"mapping": mapping, "reader": reader, "timezone": timezone}
     of_files = bool(paths) and store is None
     results: list[str] = []
@@ -59,16 +56,16 @@ def report(
     limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
     limits |= {"anonymize": anonymize, "compare": compare, "gpus": gpus}
     with _open_store(paths, store, **read) as opened:
-        with options.limited_store(opened, **limits) as place, show_steps("report") as on_step:
+        with limited_store(opened, **limits) as place, show_steps("report") as on_step:
             page = build_report(
                 place,
                 out=out,
                 only=only or (),
                 formats=formats,
-                workers=count_workers(),
+                workers=run.count_workers(),
                 engine=engine,
                 master=master,
-                command=None if place is opened and not of_files else context.meta[options.TYPED],
+                command=None if place is opened and not of_files else context.meta[TYPED],
                 on_step=on_step,
                 on_results=results.extend,
                 on_failure=failed.extend,
@@ -98,23 +95,17 @@ def summary(
     window: tuple[str, str] | None = None,
 ) -> None:
     """Print the main results of a report."""
-    from traceana.report.build import summarize
-    from traceana.report.run import count_workers
-
-    options.check_limits(since, until, window)
+    check_limits(since, until, window)
     limits: dict[str, Any] = {"since": since, "until": until, "where": where, "window": window}
     with _open_store(paths, store, mapping=mapping, reader=reader, timezone=timezone) as opened:
-        with options.limited_store(opened, **limits) as place, show_steps("summary") as on_step:
-            results = summarize(place, workers=count_workers(), on_step=on_step)
+        with limited_store(opened, **limits) as place, show_steps("summary") as on_step:
+            results = summarize(place, workers=run.count_workers(), on_step=on_step)
         _print_results(results)
         if not results:
             sys.stdout.write("no result stands out; traceana report has all numbers\n")
 
 
 def _print_results(results: list[str]) -> None:
-    from traceana.cli.output import terminal
-    from traceana.tables.formatting import text as shortened
-
     for number, result in enumerate(results, start=1):
         text = f"{number}. {shortened(result).replace('`', '')}"
         sys.stdout.write(fill(text, terminal().width, subsequent_indent="   ") + "\n")
@@ -127,11 +118,6 @@ def _open_store(
     **read: Any,  # noqa: ANN401  options of ingest()
 ) -> Iterator[Store | None]:
     """Yield the store, or a temporary one of the files, whose results are not kept either."""
-    from traceana.ingesters import ingest
-    from traceana.report.build import find_data_source
-    from traceana.store import Store
-    from traceana.store.cache import FOLDER
-
     if not paths and any(read.values()):
         raise DataError("--mapping, --reader and --timezone are for files: name them (PATH...)")
     if paths and store is None:
@@ -158,5 +144,5 @@ def _open_store(
         sys.stderr.write(f"traceana: note: {data_source.notice}\n")
         yield None
         return
-    with options.readable_traces(Store(data_source.path)) as readable:
+    with readable_traces(Store(data_source.path)) as readable:
         yield readable

@@ -22,7 +22,6 @@ from traceana.store.frames import (
     open_frame,
     reading,
     reduce_frame,
-    reduce_unsorted,
 )
 from traceana.tables.declare import declared, returns
 
@@ -172,7 +171,7 @@ def _reduce(rows: nw.LazyFrame[Any], keys: Sequence[str], open_ends: bool) -> pl
     }
     used = aggregates if open_ends else {k: v for k, v in aggregates.items() if k not in _OPEN}
     # unsorted: the join restores the order of the tasks
-    table = reduce_unsorted(parts, keys, **used)
+    table = reduce_frame(parts, keys, False, **used)
     if not open_ends:
         table = table.with_columns(pl.lit(None, pl.Float64).alias(name) for name in _OPEN)
     return table.with_columns(

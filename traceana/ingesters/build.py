@@ -240,36 +240,29 @@ _MOST_BYTES: Final = 1 << 26
 
 
 class _NoRows:
-    """Lines in succession of which none is a row, and the quote among them that is not closed."""
+    """Lines in succession of which none is a row."""
 
     def __init__(self, label: str) -> None:
         self._label = label
-        self._quote: int | None = None
         self._lines = self._bytes = 0
+        self._first = (0, "")
 
     def check(self, kept: int, rejected: pl.DataFrame) -> None:
         """Raise a SourceError if they are too many."""
         if kept or not rejected["rule"].is_in(_NO_ROW).all():
-            self._quote, self._lines, self._bytes = None, 0, 0
-        quotes = rejected.filter(rule="unbalanced_quote")["line"]
-        if self._quote is None and len(quotes):
-            self._quote = quotes[-1 if kept else 0]
+            self._lines = self._bytes = 0
         if kept or not rejected.height:
             return
+        if not self._lines:
+            self._first = rejected["line"][0], rejected["rule"][0]
         self._lines += rejected.height
         self._bytes += int(rejected["text"].str.len_bytes().sum())
-        if self._lines <= _MOST_LINES and self._bytes <= _MOST_BYTES:
-            return
-        if self._quote is not None:
+        if self._lines > _MOST_LINES or self._bytes > _MOST_BYTES:
+            line, rule = self._first
             raise SourceError(
-                f"{self._label}: line {self._quote:,} has a quote that is not closed, and none of "
-                f"the {self._lines:,} lines after it is a row; a cell has to end on its line"
+                f"{self._label}: none of the {self._lines:,} lines from line {line:,} on is a row "
+                f"({rule}); correct that line, remove them, or name the format (--reader NAME)"
             )
-        raise SourceError(
-            f"{self._label}: none of the {self._lines:,} lines up to line "
-            f"{rejected['line'][-1]:,} is a row ({rejected['rule'][-1]}); remove them, or name "
-            "the format (--reader NAME)"
-        )
 
 
 def _shown(source: Source, bad: pl.DataFrame) -> str:
@@ -286,32 +279,23 @@ def _naming(source: Source, items: Iterator[Item]) -> Iterator[Item]:
         raise DataError(f"{source.label}: {error}") from error
 
 
+@dataclass
 class TableBuilder:
     """Reads the sources of one table into its writer; of an update with the columns of `UPDATE`."""
 
-    def __init__(
-        self,
-        trace: str,
-        table: str,
-        writer: TableWriter,
-        progress: Progress | None,
-        *,
-        is_update: bool = False,
-    ) -> None:
-        self._is_update = is_update
-        self._trace = trace
-        self._table = table
-        self._writer = writer
-        self._progress = progress
-        self._forget()
-        self._unknown: dict[str, Counter[str]] = defaultdict(Counter)
-        self._nulled: Counter[tuple[str, str]] = Counter()
-        self._values: Counter[str] = Counter()
-        self._rows_read = 0
-        self.first_rejected = ""
+    trace: str
+    table: str
+    writer: TableWriter
+    progress: Progress | None
+    is_update: bool
+    first_rejected: str = ""
+    _unknown: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    _nulled: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _values: Counter[str] = field(default_factory=Counter)
+    _rows_read: int = 0
 
     def _forget(self) -> None:
-        self._duplicates = KeyFilter(get_key(self._table))
+        self._duplicates = KeyFilter(get_key(self.table))
         self._records = KeyFilter(["job_id", OCCASION])
         self._runs = KeyFilter(["job_id", OCCASION, "start_s"])
 
@@ -321,10 +305,10 @@ class TableBuilder:
         """Read every source, and return the table's entry of the ledger."""
         files = tuple(self._read(number, *source) for number, source in enumerate(sources))
         return TableEntry(
-            trace=self._trace,
-            table=self._table,
+            trace=self.trace,
+            table=self.table,
             fingerprint=fingerprint,
-            schema_version=schema_version(self._table),
+            schema_version=schema_version(self.table),
             files=files,
             unknown_words={
                 column: dict(sorted(words.items())) for column, words in self._unknown.items()
@@ -340,7 +324,7 @@ class TableBuilder:
     def _read(
         self, number: int, source: Source, compiled: CompiledMapping, described: FileEntry
     ) -> FileEntry:
-        if self._is_update:
+        if self.is_update or not number:
             self._forget()
         kept = not_applicable = 0
         rejected: Counter[str] = Counter()
@@ -352,9 +336,9 @@ class TableBuilder:
         converted = ((block, convert(block, compiled)) for block in source.rows.blocks(kinds))
         for block, result in read_ahead(_naming(source, converted)):
             good, bad = self._split(block, result, reshaped=compiled.reshape is not None)
-            if self._is_update:
+            if self.is_update:
                 good = good.with_columns(pl.lit(number, UPDATE[SOURCE]).alias(SOURCE))
-            self._writer.keep(good)
+            self.writer.keep(good)
             for (column, rule), cells in [*result.nulled.items(), *block.nulled.items()]:
                 self._nulled[column, rule] += cells
                 nulled[rule] += cells
@@ -362,7 +346,7 @@ class TableBuilder:
             no_rows.check(good.height, bad)
             if bad.height:
                 self.first_rejected = self.first_rejected or _shown(source, bad)
-                self._writer.reject(
+                self.writer.reject(
                     bad.select(
                         file=pl.lit(source.label),
                         row=pl.col("line") - block.header_lines,
@@ -375,8 +359,8 @@ class TableBuilder:
             kept += good.height
             not_applicable += block.not_applicable
             self._rows_read += good.height + bad.height
-            if self._progress:
-                self._progress(self._trace, self._table, self._rows_read)
+            if self.progress:
+                self.progress(self.trace, self.table, self._rows_read)
         return replace(
             described,
             rows_read=kept + rejected.total(),
@@ -408,11 +392,11 @@ class TableBuilder:
         self, block: FrameBlock, rows: pl.DataFrame
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return new rows and repeated ones; another job with an id used before is called so."""
-        occasions = block.occasions(rows[LINE]) if self._table == "jobs" else None
+        occasions = block.occasions(rows[LINE]) if self.table == "jobs" else None
         if occasions is None:
             rows, repeated = self._duplicates.split(rows)
             unnamed = pl.lit(None, pl.String).alias(OCCASION)
-            return rows.with_columns(unnamed) if self._is_update else rows, repeated
+            return rows.with_columns(unnamed) if self.is_update else rows, repeated
         rows, repeated = self._runs.split(rows.with_columns(occasions.alias(OCCASION)))
         rows, again = self._records.split(rows)
         if again.height:  # requeued under the same submission: distinguished by their start
@@ -425,7 +409,7 @@ class TableBuilder:
         if others.height:
             renamed = pl.concat_str("job_id", pl.lit("@"), OCCASION)
             rows = pl.concat([rows, others.with_columns(job_id=renamed)]).sort(LINE)
-        return rows if self._is_update else rows.drop(OCCASION), repeated.drop(OCCASION)
+        return rows if self.is_update else rows.drop(OCCASION), repeated.drop(OCCASION)
 
 
 class KeyFilter:

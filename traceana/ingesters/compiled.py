@@ -59,7 +59,7 @@ class CompiledMapping:
     """The table's columns; those that are not stated are null."""
     rules: dict[str, pl.Expr]
     """Rules of the table and of the mapping, each false where a row breaks it."""
-    rests_on: dict[str, frozenset[str]]
+    rests_on: dict[str, set[str]]
     """By column of the table, the internal columns that it rests on."""
     decisive: frozenset[str]
     """Stated columns without which a row is rejected; a cell of others that is not read is null."""
@@ -79,7 +79,6 @@ class _Compiler:
     where: str
     derived: dict[str, Derived] = field(default_factory=dict)
     limits: dict[str, pl.Expr] = field(default_factory=dict)
-    uses: dict[str, set[str]] = field(default_factory=dict)
 
     def column(self, target: str, dtype: pl.DataType) -> pl.Expr:
         """Return a column that can be computed; one over no columns of the source is a literal."""
@@ -113,18 +112,6 @@ class _Compiler:
             return self._derive(f"{target}\0whole", whole, value, label, "whole_number")
         return value
 
-    def rests_on(self, target: str, value: pl.Expr) -> frozenset[str]:
-        """Return all internal columns that a column rests on."""
-        names: set[str] = set()
-        waiting = {*value.meta.root_names(), *self.uses.get(target, ())}
-        while waiting:
-            name = waiting.pop()
-            names.add(name)
-            if name in self.derived:
-                column = self.derived[name]
-                waiting |= {*column.value.meta.root_names(), *column.of.meta.root_names()} - names
-        return frozenset(names)
-
     def _at(self, target: str) -> str:
         return f"{self.where}: [{self.mapping.table}] {target}"
 
@@ -133,9 +120,7 @@ class _Compiler:
         value = compile_expression(text, want, self.columns, where=self._at(target))
         rule = f"{target}|not_computable"
         for place, (cast_value, of) in enumerate(self.columns.casts):
-            name = f"\0{target}\0{place}"
-            self.derived[name] = Derived(cast_value, of, target, rule)
-            self.uses.setdefault(target, set()).add(name)
+            self._add(f"\0{target}\0{place}", Derived(cast_value, of, target, rule))
         self.columns.casts.clear()
         if want == "text" and self.dtype_of(value, target) != pl.String:
             value = value.cast(pl.String)
@@ -153,8 +138,11 @@ class _Compiler:
         return self._derive(target, value.cast(pl.Float64, strict=False), value, label, "number")
 
     def _derive(self, name: str, value: pl.Expr, of: pl.Expr, label: str, what: str) -> pl.Expr:
-        name = f"\0{name}"
-        self.derived[name] = Derived(value, of, label, f"{label}|not_a_{what}")
+        return self._add(f"\0{name}", Derived(value, of, label, f"{label}|not_a_{what}"))
+
+    def _add(self, name: str, column: Derived) -> pl.Expr:
+        self.derived[name] = column
+        self.columns.named.add(name)
         return pl.col(name)
 
     def _size(self, target: str, label: str) -> pl.Expr:
@@ -201,10 +189,8 @@ class _Compiler:
         mapped = given.replace_strict(exact, default=default, return_dtype=dtype)
         if dtype == pl.String and target != "status":
             return pl.coalesce(mapped, of)
-        name = f"\0{target}"
         rule = "" if target == "status" else f"{label}|not_a_number"
-        self.derived[name] = Derived(mapped, of, label, rule)
-        return pl.col(name)
+        return self._add(f"\0{target}", Derived(mapped, of, label, rule))
 
     def dtype_of(self, value: pl.Expr, target: str) -> pl.DataType:
         """Return the type of an expression, tried on no rows."""
@@ -277,19 +263,22 @@ def compile_mapping(
     for name, column in declaration.items():
         if not column.nullable and name not in given:
             raise DataError(f"{where}: [{table}] states no {name}, which every row needs")
+    rests_on: dict[str, set[str]] = {}
     for name, column in declaration.items():
         if name in mapping.columns:
+            columns.named = rests_on[name] = set()
             stated[name] = compiler.column(name, column.dtype)
     for name, dtype in keep.items():
         published = whole.keep.get(name, name)
         if published in source.columns:
             kind: Kind = "text" if dtype == pl.String else "number"
+            columns.named = rests_on[name] = set()
             stated[name] = pl.col(columns.use(published, kind, where))
             if name in _HOSTS and dtype == pl.String:
                 stated[name] = _hosts(
                     stated[name].str.strip_chars().str.replace_all(r"[;,\s]+", ",")
                 )
-    _add_following_times(stated, declaration)
+    _add_following_times(stated, rests_on, declaration)
     if table == "faults":
         stated["machine_id"] = _hosts(stated["machine_id"])
     kinds, nulls, numbers = _views(mapping, columns)
@@ -300,15 +289,18 @@ def compile_mapping(
         numbers | compiler.derived,
         stated,
         _rules(table, stated.keys()) | compiler.limits,
-        {name: compiler.rests_on(name, value) for name, value in stated.items()},
+        rests_on,
         decisive_columns(table) & mapping.columns.keys(),
         has_row_ids,
     )
 
 
-def _add_following_times(stated: dict[str, pl.Expr], names: Collection[str]) -> None:
+def _add_following_times(
+    stated: dict[str, pl.Expr], rests_on: dict[str, set[str]], names: Collection[str]
+) -> None:
     for name, follows in _FOLLOWING_TIMES:
         if name in names and name not in stated and follows.keys() <= stated.keys():
+            rests_on[name] = set().union(*(rests_on[other] for other in follows))
             stated[name] = pl.sum_horizontal(
                 *(sign * stated[other] for other, sign in follows.items()), ignore_nulls=False
             )

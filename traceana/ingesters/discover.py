@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
@@ -45,68 +45,48 @@ class Discovery:
 
 
 def discover(
-    paths: list[Path],
+    paths: Sequence[Path],
     /,
     *,
     trace: str | None,
+    mapping: Mapping | None = None,
     reader: str | None = None,
     leave_out: Sequence[Path] = (),
     columns: tuple[str, ...] | None = None,
 ) -> Discovery:
-    """Find the traces under some files and folders."""
+    """Find the traces under some files and folders, or what a user's mapping of a trace is for."""
     catalog = load_catalog()
-    wanted = [catalog[trace]] if trace in catalog else [] if reader else catalog.values()
-    contents = [(entry.id, content) for entry in wanted for content in entry.contents]
-    formats = [get_reader(reader)] if reader else [way for way in readers().values() if way.mapping]
+    reader = reader or (mapping.reader if mapping else None)
+    is_public = mapping is None and (not reader or trace in catalog)
+    wanted = [catalog[trace]] if trace in catalog else catalog.values()
+    contents = [(entry.id, content) for entry in wanted for content in entry.contents if is_public]
+    formats = [get_reader(reader)] if reader else [*readers().values()]
+    formats = [way for way in formats if mapping or reader or way.mapping]
     published = {PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs}
+    published |= set() if mapping else {".csv"}
+    suffixes = (*published, *(suffix for way in formats for suffix in way.suffixes))
     discovery = Discovery()
-    for path, listing in _list(paths, formats, leave_out, columns, (".csv", *published)):
-        _sort(listing, contents, discovery, trace or name_of(path), formats[0] if reader else None)
-    for name in discovery.sources:
-        _drop_repeated(name, discovery)
-    if not (discovery.sources or discovery.formats or discovery.failures):
-        raise _nothing_found(paths, trace, discovery.not_recognized, contents)
-    return discovery
-
-
-def match_files(
-    paths: Sequence[Path],
-    mapping: Mapping,
-    /,
-    *,
-    trace: str,
-    reader: str | None,
-    leave_out: Sequence[Path] = (),
-    columns: tuple[str, ...] | None = None,
-) -> Discovery:
-    """Find the tables of a user's mapping that each file is for: those whose columns it has."""
-    reader = reader or mapping.reader
-    formats = [get_reader(reader)] if reader else readers().values()
-    discovery = Discovery()
-    for path, listing in _list(paths, formats, leave_out, columns):
-        discovery.not_recognized += [*listing.others, *map(_of_none, listing.empty)]
-        discovery.failures += [(trace, str(error)) for _, error in listing.broken]
-        fit_files(
-            listing.csvs, mapping, discovery, trace=trace, reader=reader, named=path.is_file()
-        )
-    if not discovery.sources[trace] and not discovery.failures:
-        others = f"; {discovery.not_recognized[0]}" if discovery.not_recognized else ""
-        raise SourceError(f"{', '.join(map(str, paths))}: no file fits {mapping.where}{others}")
-    return discovery
-
-
-def _list(
-    paths: Sequence[Path],
-    formats: Iterable[Reader],
-    leave_out: Sequence[Path],
-    columns: tuple[str, ...] | None,
-    further: tuple[str, ...] = (),
-) -> Iterator[tuple[Path, Listing]]:
-    suffixes = (*further, *(suffix for way in formats for suffix in way.suffixes))
     for path in paths:
         listing = list_csvs(path, leave_out=leave_out, suffixes=suffixes, to_end=False)
         listing.csvs = [replace(csv, columns=columns) for csv in listing.csvs]
-        yield path, listing
+        if mapping is None:
+            stated = formats[0] if reader else None
+            _sort(listing, contents, discovery, trace or name_of(path), stated)
+            continue
+        discovery.not_recognized += [*listing.others, *map(_of_none, listing.empty)]
+        discovery.failures += [(trace, str(error)) for _, error in listing.broken]
+        fit_files(
+            listing.csvs, mapping, discovery, trace=str(trace), reader=reader, named=path.is_file()
+        )
+    found = any(discovery.sources.values()) or discovery.formats or discovery.failures
+    if not found and mapping:
+        others = f"; {discovery.not_recognized[0]}" if discovery.not_recognized else ""
+        raise SourceError(f"{', '.join(map(str, paths))}: no file fits {mapping.where}{others}")
+    if not found:
+        raise _nothing_found(paths, trace, discovery.not_recognized, contents)
+    for name in discovery.sources if mapping is None else ():
+        _drop_copies(name, discovery, published=True)
+    return discovery
 
 
 def known_names(trace: str | None = None) -> str:
@@ -259,28 +239,37 @@ def _open(file: CsvFile, content: Content) -> Source:
     return replace(source, tables=content.tables, not_applicable=content.not_applicable)
 
 
-def _drop_repeated(trace: str, discovery: Discovery) -> None:
-    """Read a CSV with two equal copies once; refuse two that differ."""
-    by_name: dict[tuple[str, str], list[tuple[CsvFile, Source]]] = defaultdict(list)
+def _drop_copies(trace: str, discovery: Discovery, *, published: bool) -> None:
+    """Read equal copies once; other files of a name are refused, or called by their folder too."""
+    groups: dict[tuple[str, str], list[tuple[CsvFile, Source]]] = defaultdict(list)
     for source in discovery.sources[trace]:
         if file := source.file:
-            by_name[file.within + file.name, source.reader].append((file, source))
-    discovery.sources[trace] = [same[0][1] for same in by_name.values()]
-    for (name, _), same in by_name.items():
-        first, *others = places = [file.where for file, _ in same]
-        few = len(places) <= _MOST_COPIES
-        if not others or (few and len({content_sha256(file) for file, _ in same}) == 1):
-            copies = [f"{place} (same as {first})" for place in others]
-            discovery.left_out += [copy for copy in copies if copy not in discovery.left_out]
+            key = (file.within + file.name, source.reader) if published else (file.label, "")
+            groups[key].append((file, source))
+    discovery.sources[trace] = []
+    for (name, _), same in groups.items():
+        is_compared = len(same) > 1 and not (published and len(same) > _MOST_COPIES)
+        places: dict[str, str] = {}
+        copies = []
+        for file, source in same:
+            digest = content_sha256(file) if is_compared else file.where
+            if digest in places:
+                copies.append(f"{file.where} (same as {places[digest]})")
+                continue
+            places[digest] = file.where
+            if len(same) > 1 and not published:
+                file = replace(file, within=f"{file.folder.resolve().name}/")  # noqa: PLW2901
+            discovery.sources[trace].append(replace(source, file=file))
+        if published and len(places) > 1:
+            shown = ", ".join([*places.values()][:_PLACES]) + ", ..." * (len(places) > _PLACES)
+            reason = f"{name} is here {len(places):,} times: {shown}; name one of them"
+            discovery.failures.append((trace, reason))
         else:
-            times = "twice and the two differ" if few else f"{len(places):,} times"
-            more = ", ..." if len(places) > _PLACES else ""
-            reason = f"{name} is here {times}: {', '.join(places[:_PLACES])}{more}"
-            discovery.failures.append((trace, f"{reason}; name one of them"))
+            discovery.left_out += [copy for copy in copies if copy not in discovery.left_out]
 
 
 def _nothing_found(
-    paths: list[Path], trace: str | None, others: list[str], contents: list[tuple[str, Content]]
+    paths: Sequence[Path], trace: str | None, others: list[str], contents: list[tuple[str, Content]]
 ) -> SourceError:
     """Return the error where no file can be read; that of :func:`get_trace` for a wrong id."""
     where, catalog = ", ".join(map(str, paths)), load_catalog()
@@ -328,7 +317,7 @@ def fit_files(
                 discovery.not_recognized.append(f"{file.label} ({error})")
         except TraceanaError as error:
             discovery.failures.append((trace, f"{file.where}: {error}"))
-    discovery.sources[trace] = _name_apart(discovery.sources[trace], discovery)
+    _drop_copies(trace, discovery, published=False)
 
 
 def _fit_mapping(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
@@ -345,24 +334,3 @@ def _fit_mapping(file: CsvFile, mapping: Mapping, reader: str | None) -> Source:
     if not tables:
         raise MissingColumnError(f"{file.where}: {missing[0]}")
     return replace(source, tables=tuple(tables))
-
-
-def _name_apart(sources: list[Source], discovery: Discovery) -> list[Source]:
-    """Call files of the same name by their folder too; read the same content once."""
-    by_label = defaultdict(list)
-    for source in sources:
-        by_label[source.label].append(source)
-    kept: list[Source] = []
-    for same in by_label.values():
-        seen: dict[str, str] = {}
-        for source in same:
-            file = source.file
-            if len(same) > 1 and file is not None:
-                digest = content_sha256(file)
-                if digest in seen:
-                    discovery.left_out.append(f"{file.where} (same as {seen[digest]})")
-                    continue
-                seen[digest] = file.where
-                file = replace(file, within=f"{file.folder.resolve().name}/")
-            kept.append(replace(source, file=file))
-    return kept

@@ -60,6 +60,8 @@ class Columns:
     """Types of columns, also of those that cannot be read."""
     used: dict[str, set[Kind]] = field(default_factory=dict)
     """The kinds in which each column is used so far."""
+    named: set[str] = field(default_factory=set)
+    """Internal names of the columns that the expressions of a target use."""
     casts: list[tuple[pl.Expr, pl.Expr]] = field(default_factory=list)
     """Casts that a row may fail, and what each is of."""
     typed: bool = False
@@ -84,7 +86,8 @@ class Columns:
         kinds.add(declared)
         if declared == "text" and kind == "number":  # a number where the expression needs one
             kinds.add("number")
-            return view_name(name, "number")
+            declared = "number"
+        self.named.add(view_name(name, declared))
         return view_name(name, declared)
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import filelock
 import polars as pl
@@ -24,7 +24,7 @@ from traceana.catalog.model import get_trace
 from traceana.errors import DataError, SourceError, StoreError, TraceanaError
 from traceana.ingesters.build import Progress
 from traceana.ingesters.compiled import Source
-from traceana.ingesters.discover import Discovery, discover, fit_files, match_files, name_of
+from traceana.ingesters.discover import Discovery, discover, fit_files, name_of
 from traceana.ingesters.files import UnlistedMemberError
 from traceana.ingesters.mapping import Mapping, check_zone, parse_mapping
 from traceana.ingesters.plan import Plan, ingest_plan
@@ -140,21 +140,25 @@ def ingest(
         raise DataError(f"reader {reader!r} needs a mapping: pass mapping= (--mapping FILE)")
     if timezone is not None:
         check_zone(timezone, "timezone")
-    of_mapping, name = read_mapping(mapping, trace) if mapping is not None else (None, "")
+    stated, name = read_mapping(mapping, trace) if mapping is not None else (None, trace)
+    stated = _in_zone(stated, timezone) if stated else None
     if trace is not None:
         check_id(trace)
 
-    stated: dict[str, Any] = {"reader": reader, "leave_out": leave_out}
-    stated["columns"] = tuple(columns) if columns else None
-
     def run() -> Ledger:
-        if of_mapping is None:
-            discovery = discover(folders, trace=trace, **stated)
+        discovery = discover(
+            folders,
+            trace=name,
+            mapping=stated,
+            reader=reader,
+            leave_out=leave_out,
+            columns=tuple(columns) if columns else None,
+        )
+        if stated is None:
             plans = _plans_of(discovery, timezone, replace)
         else:
-            fitted = _in_zone(of_mapping, timezone)
-            discovery = match_files(folders, fitted, trace=name, **stated)
-            plans = {name: _plan(name, fitted, discovery.sources[name], timezone, replace)}
+            sources = discovery.sources[str(name)]
+            plans = {str(name): _plan(str(name), stated, sources, timezone, replace)}
         return _ingest_found(discovery, plans, folder, progress)
 
     try:

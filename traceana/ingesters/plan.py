@@ -174,22 +174,20 @@ class _TableStep:
         if is_update:
             scratch = self.folder / _SCRATCH
             target = stack.enter_context(TableWriter(scratch, self.table, keep | build.UPDATE))
-        builder = build.TableBuilder(
-            plan.trace, self.table, target, self.progress, is_update=is_update
-        )
+        builder = build.TableBuilder(plan.trace, self.table, target, self.progress, is_update)
         fingerprint = self._fingerprint_of(*sources, *self._beside)
         entry = builder.build([*zip(sources, compiled, described, strict=True)], fingerprint)
         if entry.rows_read and not entry.rows_kept:
             raise SourceError(_none_kept(entry, builder.first_rejected))
         if is_update:
-            target.finish({})
+            target.finish("")
             target.publish()
             entry = self._merge(entry, earlier, writer, keep)
         counted = tuple(map(self._count, self._beside))
         gone = {file.label for file in self.before.files} if self.before and not earlier else set()
         gone -= {file.label for file in entry.files + counted}
         entry = replace(entry, files=entry.files + counted, replaced_files=tuple(sorted(gone)))
-        return replace(entry, crc32=writer.finish(self._metadata(entry))), writer
+        return replace(entry, crc32=writer.finish(entry.fingerprint)), writer
 
     def _find_earlier(self, digests: set[str]) -> TableEntry | None:
         """Return the stored table if newer records are to be added; None builds it anew."""
@@ -244,17 +242,6 @@ class _TableStep:
     def _count(self, source: Source) -> FileEntry:
         rows = sum(block.lines for block in source.rows.blocks({}))
         return replace(self._describe(source), rows_not_applicable=rows)
-
-    def _metadata(self, entry: TableEntry) -> dict[str, str]:
-        return {
-            "trace": self.plan.trace,
-            "table": self.table,
-            "version": version("traceana"),
-            "schema_version": entry.schema_version,
-            "fingerprint": entry.fingerprint,
-            "synthetic": json.dumps(any(source.synthetic for source in self.sources)),
-            "sources": json.dumps([{"file": f.label, "sha256": f.sha256} for f in entry.files]),
-        }
 
     def _describe(self, source: Source) -> FileEntry:
         plan, file = self.plan, source.file

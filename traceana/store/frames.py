@@ -105,14 +105,23 @@ def admit_columns(
     dotted = [name for name in columns if re.search(r"[.`]", name)]
     if dotted and admitted.implementation is nw.Implementation.PYSPARK:
         raise DataError(f"column {dotted[0]!r} needs another name: Spark takes . and ` as its own")
-    return _project(admitted, columns, roles or {})
+    names = _names(admitted)
+    if missing := [name for name in columns if name not in names]:
+        raise DataError(_missing(missing, columns, names, roles or {}))
+    chosen = admitted.select(*columns)
+    try:
+        lazy = chosen if isinstance(chosen, nw.LazyFrame) else chosen.lazy(backend="polars")
+    except (TypeError, ValueError) as error:  # a column of mixed Python objects
+        raise DataError(f"a column has mixed types: {str(error).splitlines()[0]}") from None
+    for name, dtype in lazy.collect_schema().items():
+        if dtype.is_nested() or dtype in (nw.Object, nw.Binary):
+            raise DataError(f"column {name} holds {dtype}; text, numbers or times are needed")
+    return lazy
 
 
 def column_names(frame: IntoFrame, /) -> list[str]:
     """Return the names of a frame's columns."""
-    admitted = _admit(frame)
-    with reading():
-        return list(map(str, admitted.collect_schema().names()))
+    return _names(_admit(frame))
 
 
 def clean_columns(lazy: nw.LazyFrame[Any], measures: Sequence[str], /) -> nw.LazyFrame[Any]:
@@ -178,30 +187,14 @@ def check_range(frame: nw.LazyFrame[Any], measures: Sequence[str], /) -> None:
 def reduce_frame(
     frame: nw.LazyFrame[Any] | pl.LazyFrame | pl.DataFrame,
     keys: Sequence[str],
+    ordered: bool = True,
     /,
     **aggregates: nw.Expr | pl.Expr,
 ) -> pl.DataFrame:
-    """Return [*keys, *aggregates]: one row per group, sorted, nulls last; one row without keys."""
-    return _reduce(frame, keys, aggregates, ordered=True)
+    """Return [*keys, *aggregates]: one row per group, sorted, nulls last; one row without keys.
 
-
-def reduce_unsorted(
-    frame: nw.LazyFrame[Any] | pl.LazyFrame | pl.DataFrame,
-    keys: Sequence[str],
-    /,
-    **aggregates: nw.Expr | pl.Expr,
-) -> pl.DataFrame:
-    """Reduce as :func:`reduce_frame`, groups in no order; sums of floats are streamed."""
-    return _reduce(frame, keys, aggregates, ordered=False)
-
-
-def _reduce(
-    frame: nw.LazyFrame[Any] | pl.LazyFrame | pl.DataFrame,
-    keys: Sequence[str],
-    aggregates: Mapping[str, nw.Expr | pl.Expr],
-    *,
-    ordered: bool,
-) -> pl.DataFrame:
+    Groups that are not `ordered` are in any order, and their sums of floats are streamed.
+    """
     refuse_clash(keys, aggregates)
     rows: Any = frame.lazy()
     named = [expression.alias(name) for name, expression in aggregates.items()]
@@ -211,7 +204,7 @@ def _reduce(
         result = collect(groups.sort(*keys, nulls_last=True) if streamed else groups)
     except DataError as error:
         in_memory = nw.from_native(_read_here(rows, error).lazy())
-        return _reduce(in_memory, keys, aggregates, ordered=ordered)
+        return reduce_frame(in_memory, keys, ordered, **aggregates)
     if ordered and keys and not streamed:
         result = result.sort(keys, nulls_last=True)
     # engines count in integers of their own, and DuckDB's sums of them are decimals
@@ -232,7 +225,7 @@ def _read_here(rows: Any, error: DataError) -> pl.DataFrame:  # noqa: ANN401  as
             f"{said}; its {n:,} rows are more than the {MOST_ROWS_HERE:,} that are read into "
             "memory instead: select or sample rows first, or use another engine"
         ) from error
-    warnings.warn(f"{said}; {n:,} rows are read into memory instead", stacklevel=4)
+    warnings.warn(f"{said}; {n:,} rows are read into memory instead", stacklevel=3)
     return collect(rows)
 
 
@@ -333,20 +326,9 @@ def _refuse_nameless(columns: Iterable[object]) -> None:
         raise DataError(f"column names are text; found {nameless[0]!r}")
 
 
-def _project(
-    frame: nw.DataFrame[Any] | nw.LazyFrame[Any], columns: Sequence[str], roles: Mapping[str, str]
-) -> nw.LazyFrame[Any]:
+def _names(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> list[str]:
     with reading():
-        names = list(map(str, frame.collect_schema().names()))
-    missing = [name for name in columns if name not in names]
-    if missing:
-        raise DataError(_missing(missing, columns, names, roles))
-    on_polars = frame.implementation is nw.Implementation.POLARS
-    lazy = frame.lazy().select(*columns) if on_polars else _as_lazy(frame.select(*columns))
-    for name, dtype in lazy.collect_schema().items():
-        if dtype.is_nested() or dtype in (nw.Object, nw.Binary):
-            raise DataError(f"column {name} holds {dtype}; text, numbers or times are needed")
-    return lazy
+        return list(map(str, frame.collect_schema().names()))
 
 
 def _missing(
@@ -361,15 +343,6 @@ def _missing(
         if name in missing and free
     ]
     return f"{text}; pass {', '.join(hints)}" if hints else text
-
-
-def _as_lazy(frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    if isinstance(frame, nw.LazyFrame):
-        return frame
-    try:
-        return frame.lazy(backend="polars")
-    except (TypeError, ValueError) as error:  # a column of mixed Python objects
-        raise DataError(f"a column has mixed types: {str(error).splitlines()[0]}") from None
 
 
 def check_clock(frame: nw.LazyFrame[Any], time: str, /) -> None:

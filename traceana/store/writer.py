@@ -20,7 +20,9 @@ import pyarrow.parquet as pq
 
 from traceana.schema import REJECTED, get_table
 
-FINGERPRINT: Final = b"traceana.fingerprint"
+_FINGERPRINT: Final = "traceana.fingerprint"
+_COLUMNS: Final = "traceana.columns"
+"""Of the metadata of a file: the columns with values."""
 _ROWS_A_GROUP: Final = 1 << 16
 _BYTES_A_GROUP: Final = 1 << 26
 _GROUPS_WAITING: Final = 2
@@ -54,11 +56,10 @@ class TableWriter:
             self._rejected = _ParquetFile(self._final_rejected, schema)
         self._rejected.write(rows.select(REJECTED.names()))
 
-    def finish(self, metadata: Mapping[str, str]) -> tuple[int, ...]:
+    def finish(self, fingerprint: str) -> tuple[int, ...]:
         """Bring all that was written to the disk, and return the CRC-32 of each file."""
-        stated = {f"traceana.{key}": value for key, value in metadata.items()}
         files = (self._kept, self._rejected) if self._rejected else (self._kept,)
-        return tuple(file.finish(stated) for file in files)
+        return tuple(file.finish(fingerprint) for file in files)
 
     def publish(self) -> None:
         """Move both files to their final names, the rejected rows first."""
@@ -140,13 +141,13 @@ class _ParquetFile:
             store_schema=False,
         )
 
-    def finish(self, metadata: Mapping[str, str]) -> int:
+    def finish(self, fingerprint: str) -> int:
         self.flush()
         for group in self._waiting:
             group.result()
         self._thread.shutdown()
         filled = [name for name in self._schema.names if name not in self._empty]
-        metadata = {**metadata, "traceana.columns": json.dumps(filled)}
+        metadata = {_FINGERPRINT: fingerprint, _COLUMNS: json.dumps(filled)}
         schema = self._schema.with_metadata(metadata)
         encoded = base64.b64encode(schema.serialize().to_pybytes()).decode()
         if self._writer is None:
@@ -191,13 +192,13 @@ def stored_metadata(path: Path) -> tuple[str | None, int]:
         stored = pq.read_metadata(path)
     except (OSError, pa.ArrowInvalid):
         return None, 0
-    fingerprint = (stored.metadata or {}).get(FINGERPRINT)
+    fingerprint = (stored.metadata or {}).get(_FINGERPRINT.encode())
     return (fingerprint.decode() if fingerprint else None), stored.num_rows
 
 
 def stored_columns(path: Path) -> tuple[str, ...]:
     """Return the columns of a Parquet file with at least one value."""
-    return tuple(json.loads(pq.read_metadata(path).metadata[b"traceana.columns"]))
+    return tuple(json.loads(pq.read_metadata(path).metadata[_COLUMNS.encode()]))
 
 
 def stored_range(path: Path, columns: Collection[str]) -> list[float]:

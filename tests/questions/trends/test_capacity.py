@@ -17,7 +17,7 @@ from traceana import (
     open_store,
     read,
 )
-from traceana.cli.options import limited_store
+from traceana.cli.limits import limited_store
 from traceana.cohorts.observation import nodes_seen
 from traceana.errors import DataError
 from traceana.questions.trends.capacity import trends_of

@@ -4,15 +4,38 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from traceana.cli import options
+from traceana.cli.limits import open_simulated
 from traceana.cli.output import Shown, print_json, print_result, write_frame
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    from traceana.questions.operations.analyze import JobReplay
-    from traceana.store import Store
+from traceana.questions.operations.analyze import (
+    NEEDS,
+    JobReplay,
+    describe_job,
+    job_names,
+    replay_job,
+)
+from traceana.questions.stragglers import analyze as workers
+from traceana.simulate import Static, replay_batching, simulate_batching
+from traceana.simulate.batching.controllers import CONTROLLERS
+from traceana.simulate.batching.tables import (
+    Batches,
+    BatchingSweep,
+    ReplayEpisodes,
+    ReplayJobs,
+    ReplaySteps,
+)
+from traceana.simulate.batching.workers import SPLITS
+from traceana.simulate.operations.policies import as_policy
+from traceana.simulate.operations.replay import decompose
+from traceana.simulate.operations.tables import OperationJobs, SlowdownBy
+from traceana.simulate.operations.timeline import timeline_of, write_timeline
+from traceana.store import Store
+from traceana.tables.declare import schema_of
 
 
 def batching(
@@ -24,14 +47,10 @@ def batching(
     json: bool = False,
     out: Path | None = None,
 ) -> None:
-    """Simulate batch-size controllers on heterogeneous workers.
-
-    Replays the recorded workers of TRACE, or simulates 100 steps of workers with the given
-    throughputs. Sweeps, overheads, saturation and published clusters: see the Python functions.
-    """
+    """Simulate batch-size controllers on heterogeneous workers."""
     names = [*options.load_objects(controllers, "--controllers").values()] if controllers else None
     if throughputs is None:
-        _replay(options.open_simulated(store), trace, names, json=json, out=out)
+        _replay(open_simulated(store), trace, names, json=json, out=out)
     elif trace is None:
         _simulate(throughputs, names, json=json, out=out)
     else:
@@ -39,13 +58,6 @@ def batching(
 
 
 def _simulate(throughputs: str, names: list[Any] | None, *, json: bool, out: Path | None) -> None:
-    import polars as pl
-
-    from traceana.simulate import Static, simulate_batching
-    from traceana.simulate.batching.controllers import CONTROLLERS
-    from traceana.simulate.batching.tables import Batches, BatchingSweep
-    from traceana.simulate.batching.workers import SPLITS
-
     speeds = SPLITS.get(throughputs) or options.read_numbers("--throughputs", throughputs)
     workers = [(0.0, float(speed)) for speed in speeds]
     uniform, *others = CONTROLLERS
@@ -66,10 +78,6 @@ def _simulate(throughputs: str, names: list[Any] | None, *, json: bool, out: Pat
 def _replay(
     store: Store, trace: str | None, names: list[Any] | None, *, json: bool, out: Path | None
 ) -> None:
-    from traceana.questions.stragglers import analyze as workers
-    from traceana.simulate import replay_batching
-    from traceana.simulate.batching.tables import ReplayEpisodes, ReplayJobs, ReplaySteps
-
     timed = map(store.trace, store.traces(table="worker_samples", columns=("batch_time",)))
     pipeline = ("operations", workers.PIPELINE["operations"])
     traces = {each.id: each for each in timed if not each.has(*pipeline)}
@@ -113,21 +121,9 @@ def operations(
     store: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Replay training steps with ideal durations of some operations.
-
-    Prints mean step times as measured, replayed and with ideal durations, the slowdown, and the
-    fractions of it that the last stage (M_S) and the slowest workers (M_W) explain.
-    """
-    import polars as pl
-
-    from traceana.questions.operations.analyze import NEEDS, describe_job, job_names, replay_job
-    from traceana.simulate.operations.policies import as_policy
-    from traceana.simulate.operations.tables import OperationJobs, SlowdownBy
-    from traceana.simulate.operations.timeline import timeline_of, write_timeline
-    from traceana.tables.declare import schema_of
-
+    """Replay training steps with ideal durations of some operations."""
     policy = as_policy(_read_group(ideal))
-    chosen = options.qualifying_trace(options.open_simulated(store), trace, NEEDS)
+    chosen = options.qualifying_trace(open_simulated(store), trace, NEEDS)
     jobs = job_names(chosen)
     if job is not None and job not in jobs:
         listed = ", ".join(jobs)
@@ -176,9 +172,6 @@ def _read_group(text: str | None) -> dict[str, str] | None:
 
 
 def _as_json(replay: JobReplay) -> dict[str, Any]:
-    from traceana.questions.operations.analyze import describe_job
-    from traceana.simulate.operations.replay import decompose
-
     row = describe_job(replay)
     groupings = {"kind": replay.by_kind, "stage": replay.by_stage}
     groupings["dp_rank"] = decompose(replay.model, ("dp_rank",))

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import polars as pl
 
 from traceana.cli import options
+from traceana.cli.limits import open_simulated
 from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.errors import DataError
+from traceana.questions.energy.accuracy import energy_to_accuracy, eta_sweep
+from traceana.questions.energy.savings import ENERGY_NEEDS, defaults, shown_gpu, training_tables
+from traceana.questions.energy.tables import EnergyToAccuracy, EtaSweep
+from traceana.questions.recurring.analyze import GROUP_NEEDS, mapped_jobs, workloads_of
+from traceana.schema.training_tables import check_eta, check_one_of
+from traceana.simulate import (
+    simulate_recurring,
+    simulate_recurring_groups,
+    summarize_recurring,
+    sweep_recurring,
+)
+from traceana.simulate.recurring.tables import (
+    GroupRuns,
+    GroupsByDataset,
+    References,
+    Runs,
+    Sweep,
+    SweepSummary,
+    Totals,
+)
+from traceana.store import Trace
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from traceana.store import Trace
-
-    _Printed = tuple[str, dict[str, Any], tuple[Shown, ...], Shown]
-    """Title, what is simulated, the frames to print, and the one to write to a file."""
-
+_Printed = tuple[str, dict[str, Any], tuple[Shown, ...], Shown]
+"""Title, what is simulated, the frames to print, and the one to write to a file."""
 
 _SHOWN: Final = ("batch_size", "power_limit_w", "tta_s", "eta_j", "cost_j", "on_front", "runs")
 
@@ -32,16 +50,8 @@ def energy(
     json: bool = False,
     out: Path | None = None,
 ) -> None:
-    """Compute time, energy and cost to a target.
-
-    cost = eta * energy + (1 - eta) * largest power limit * time. Without --dataset, the
-    configuration of least cost of each data set; with it, every configuration.
-    """
-    from traceana.questions.energy.accuracy import energy_to_accuracy, eta_sweep
-    from traceana.questions.energy.savings import ENERGY_NEEDS, defaults, shown_gpu, training_tables
-    from traceana.questions.energy.tables import EnergyToAccuracy, EtaSweep
-
-    chosen = options.qualifying_trace(options.open_simulated(store), trace, ENERGY_NEEDS)
+    """Compute time, energy and cost to a target."""
+    chosen = options.qualifying_trace(open_simulated(store), trace, ENERGY_NEEDS)
     tables = training_tables(chosen)
     gpu = gpu or shown_gpu(chosen)
     about = {"gpu": gpu, "dataset": dataset, "eta": eta, "synthetic": chosen.synthetic}
@@ -69,11 +79,6 @@ def energy(
 def _least(
     tables: tuple[pl.DataFrame, pl.DataFrame], eta: float, settings: dict[str, Any]
 ) -> pl.DataFrame:
-    import polars as pl
-
-    from traceana.questions.energy.accuracy import eta_sweep
-    from traceana.schema.training_tables import check_eta, check_one_of
-
     check_eta(eta)
     gpu, profiles = settings["gpu"], tables[1]
     check_one_of("gpu", gpu, profiles["gpu"])
@@ -102,16 +107,10 @@ def recurring(
     json: bool = False,
     out: Path | None = None,
 ) -> None:
-    """Simulate policies for recurring jobs.
-
-    One job (--gpu and --dataset), a sweep over jobs and seeds, or the groups of a trace.
-    """
-    from traceana.questions.energy.savings import ENERGY_NEEDS
-    from traceana.questions.recurring.analyze import GROUP_NEEDS
-
+    """Simulate policies for recurring jobs."""
     needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
     chosen = options.qualifying_trace(
-        options.open_simulated(store), trace, GROUP_NEEDS if groups else needs
+        open_simulated(store), trace, GROUP_NEEDS if groups else needs
     )
     groups = groups or not chosen.has("training_runs")
     if groups and (dataset is not None or seeds is not None):
@@ -135,10 +134,6 @@ def recurring(
 
 
 def _one_job(trace: Trace, settings: dict[str, Any]) -> _Printed:
-    from traceana.questions.energy.savings import defaults, training_tables
-    from traceana.simulate import simulate_recurring
-    from traceana.simulate.recurring.tables import References, Runs, Totals
-
     result = simulate_recurring(*training_tables(trace), defaults=defaults(trace), **settings)
     about = {name: getattr(result, name) for name in ("gpu", "dataset", "target", "eta")}
     expected = "Expected with the default and with the oracle"
@@ -151,10 +146,6 @@ def _one_job(trace: Trace, settings: dict[str, Any]) -> _Printed:
 
 
 def _sweep(trace: Trace, settings: dict[str, Any]) -> _Printed:
-    from traceana.questions.energy.savings import defaults, training_tables
-    from traceana.simulate import summarize_recurring, sweep_recurring
-    from traceana.simulate.recurring.tables import Sweep, SweepSummary
-
     with show_fraction("recurring jobs") as progress:
         sweep = sweep_recurring(
             *training_tables(trace), defaults=defaults(trace), **settings, progress=progress
@@ -179,13 +170,6 @@ def _sweep(trace: Trace, settings: dict[str, Any]) -> _Printed:
 
 def _groups(trace: Trace, gpu: str | None, eta: float, policies: list[Any]) -> _Printed:
     """Simulate the groups of a trace with the workloads of the first trace that has some."""
-    import polars as pl
-
-    from traceana.questions.energy.savings import defaults, shown_gpu, training_tables
-    from traceana.questions.recurring.analyze import mapped_jobs, workloads_of
-    from traceana.simulate import simulate_recurring_groups
-    from traceana.simulate.recurring.tables import GroupRuns, GroupsByDataset
-
     workloads = workloads_of(trace)[0]
     if workloads is None:
         raise DataError(

@@ -6,15 +6,25 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import polars as pl
+from polars.exceptions import PanicException, PolarsError
 
 from traceana.cli import options
+from traceana.cli.limits import open_simulated
 from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.errors import DataError
-
-if TYPE_CHECKING:
-    import polars as pl
-
+from traceana.questions.deadlines.plans import PLANS_NEEDS, jobs_of_window
+from traceana.questions.scheduling.what_if import cluster_of, jobs_to_schedule
+from traceana.simulate import simulate_deadlines, synthesize_deadlines
+from traceana.simulate.deadlines.tables import DeadlinePolicies
+from traceana.simulate.placement.simulate import Workload, summarize_placement, sweep_placement
+from traceana.simulate.placement.tables import PlacementRuns, PlacementSummary
+from traceana.simulate.schedule.capacity import calibrate, read_profiles
+from traceana.simulate.schedule.simulate import recorded_waits, sweep_schedules
+from traceana.simulate.schedule.tables import ScheduleGroups
+from traceana.stats.arguments import MOST_RESAMPLES, check_choice, check_count
 
 _NEEDED: Final = ({"jobs": ("submit_s", "runtime_s", "gpus")},)
 _SHOWN: Final = (
@@ -46,22 +56,10 @@ def schedule(
     json: bool = False,
     out: Path | None = None,
 ) -> None:
-    """Schedule the jobs of a trace on its clusters under policies.
-
-    Prints waits, slowdowns and deadlines met, by policy and cluster. If the log has start times,
-    the recorded waits are printed as well, and how well FIFO and EASY reproduce their medians.
-    """
-    import polars as pl
-
-    from traceana.questions.scheduling.what_if import cluster_of, jobs_to_schedule
-    from traceana.simulate.schedule.capacity import calibrate, read_profiles
-    from traceana.simulate.schedule.simulate import recorded_waits, sweep_schedules
-    from traceana.simulate.schedule.tables import ScheduleGroups
-    from traceana.stats.arguments import MOST_RESAMPLES, check_count
-
+    """Schedule the jobs of a trace on its clusters under policies."""
     check_count("--replications", replications, least=0, most=MOST_RESAMPLES)
     policies = options.load_objects(policy, "--policy")
-    chosen = options.qualifying_trace(options.open_simulated(store), trace, _NEEDED)
+    chosen = options.qualifying_trace(open_simulated(store), trace, _NEEDED)
     jobs, running, _ = chosen.once(jobs_to_schedule, None)
     if group is not None and group not in jobs.columns:
         valued = [name for name in jobs.columns if jobs[name].count()]
@@ -134,21 +132,11 @@ def place(
     json: bool = False,
     out: Path | None = None,
 ) -> None:
-    """Fill a cluster with jobs that share GPUs.
-
-    Jobs arrive in random order until they request 130 % of the GPUs, and never leave. Prints the
-    GPUs allocated, and those that are a fragment, in percent of all GPUs.
-    """
-    import polars as pl
-
-    from traceana.simulate.placement.simulate import Workload, summarize_placement, sweep_placement
-    from traceana.simulate.placement.tables import PlacementRuns, PlacementSummary
-    from traceana.stats.arguments import MOST_RESAMPLES, check_choice, check_count
-
+    """Fill a cluster with jobs that share GPUs."""
     check_count("--seeds", seeds, most=MOST_RESAMPLES)
     check_choice("--ties", ties, _TIES)
     policies = options.load_objects(policy, "--policy")
-    chosen = options.qualifying_trace(options.open_simulated(store), trace, _PLACED)
+    chosen = options.qualifying_trace(open_simulated(store), trace, _PLACED)
     jobs, machines = chosen.jobs, chosen.table("machines")
     drawn = range(1, seeds + 1)
     with show_fraction("placement") as progress:
@@ -193,15 +181,7 @@ def deadlines(
     json: bool = False,
     out: Path | None = None,
 ) -> None:
-    """Schedule jobs with deadlines under simple policies.
-
-    Without --deadline, deadlines are drawn: uniform from 0.5 to 1.5 runtimes after submission.
-    """
-    import polars as pl
-
-    from traceana.simulate import simulate_deadlines, synthesize_deadlines
-    from traceana.simulate.deadlines.tables import DeadlinePolicies
-
+    """Schedule jobs with deadlines under simple policies."""
     path = Path(jobs or "")
     is_file = path.suffix in _SUFFIXES or len(path.parts) > 1 or path.is_file()
     name, rows, synthetic, before = _read_file(path) if is_file else _read_store(store, jobs)
@@ -236,9 +216,6 @@ _ENDS: Final = ("ci_low", "ci_high")
 
 
 def _read_file(file: Path) -> tuple[str, pl.DataFrame, bool, int]:
-    import polars as pl
-    from polars.exceptions import PanicException, PolarsError
-
     if file.suffix not in _SUFFIXES:
         raise DataError(f"{file}: the ending must be one of {', '.join(_SUFFIXES)}")
     try:
@@ -250,9 +227,7 @@ def _read_file(file: Path) -> tuple[str, pl.DataFrame, bool, int]:
 
 
 def _read_store(store: Path | None, trace: str | None) -> tuple[str, pl.DataFrame, bool, int]:
-    from traceana.questions.deadlines.plans import PLANS_NEEDS, jobs_of_window
-
-    opened = options.open_simulated(store)
+    opened = open_simulated(store)
     with_plans = opened.traces(table="training_plans") if trace is None else []
     needs = PLANS_NEEDS if with_plans else _NEEDED
     chosen = options.qualifying_trace(opened, trace, needs)

@@ -71,7 +71,7 @@ def _scan(text: str, at: int, path: str, lists: list[JsonList]) -> int:
             lists[-1] = JsonList(path, start, len(values))
             return end
         values, end = DECODER.raw_decode(text, at)
-        if any(isinstance(value, dict) for value in values):
+        if not values or any(isinstance(value, dict) for value in values):
             lists.append(JsonList(path, start, len(values)))
         return end
     if text[at] != "{":
@@ -124,7 +124,8 @@ def lists_of(file: CsvFile, /) -> list[JsonList]:
             return [JsonList("", opening.end(), None)]
         while len(start.text) < LONGEST_LINE and start.extend(_BYTES):
             pass
-    return find_lists(start.text)
+    lists = find_lists(start.text)
+    return [part for part in lists if part.elements != 0 or part.path == file.rows]
 
 
 class _Text:
@@ -139,24 +140,14 @@ class _Text:
         self.text += part
         return bool(part)
 
-    def find(self, opening: re.Pattern[str], where: str) -> int:
-        """Return where an array begins, after its opening."""
-        while not (matched := opening.search(self.text)):
-            if len(self.text) >= LONGEST_LINE or not self.extend(len(self.text)):
-                raise SourceError(f"{where}: no array of JSON objects at its beginning")
-        return matched.end()
 
-
-def read_items(
-    file: CsvFile, /, *, listed: bool = True, opening: re.Pattern[str] | None = None
-) -> Iterator[tuple[str, Any]]:
+def read_items(file: CsvFile, /, *, listed: bool = True) -> Iterator[tuple[str, Any]]:
     """Read the elements of an array after their text; one that is cut off is None."""
-    start = list_of(file).start if listed and opening is None else 0
+    at, broken = list_of(file).start if listed else 0, 0
     with open_csv(file) as stream:
         read = _Text(stream)
-        while len(read.text) < start and read.extend(_BYTES):
+        while len(read.text) < at and read.extend(_BYTES):
             pass
-        at, broken = read.find(opening, file.where) if opening else start, 0
         while True:
             at = _BETWEEN.match(read.text, at).end()  # type: ignore[union-attr]
             if listed and read.text.startswith("]", at):
@@ -248,7 +239,7 @@ def _detect(file: CsvFile) -> bool:
             return True
     except (ValueError, RecursionError):
         return True
-    if not find_lists(text):  # an object of JSON lines
+    if all(part.elements == 0 for part in find_lists(text)):  # an object of JSON lines
         return False
     with open_csv(file) as stream:
         return not stream.read(len(file.head) + _AFTER)[len(file.head) :].strip()

@@ -351,15 +351,10 @@ def parse_times(records: pl.DataFrame, timezone: str) -> pl.DataFrame:
     rows = records.with_columns(
         pl.when(~pl.col(name).is_in(_NULLS)).then(pl.col(name)) for name in TIMES
     )
-    if timezone == "UTC":
-        rows = rows.with_columns(
-            _moment(rows[n], "UTC", "earliest").alias(n.lower()) for n in TIMES
-        )
-    else:
-        early = {name: _moment(rows[name], timezone, "earliest") for name in TIMES}
+    rows = rows.with_columns(_moment(rows[n], timezone, "earliest").alias(n.lower()) for n in TIMES)
+    if timezone != "UTC":
         late = {name: _moment(rows[name], timezone, "latest") for name in TIMES}
-        rows = rows.with_columns(early[name].alias(name.lower()) for name in TIMES)
-        if any((early[name] != late[name]).any() for name in TIMES):
+        if any((rows[name.lower()] != late[name]).any() for name in TIMES):
             rows = _choose_hours(rows, late)
     unread = (
         pl.when(pl.col(n).is_not_null() & pl.col(n.lower()).is_null()).then(
