@@ -17,7 +17,7 @@ import traceana
 from traceana.cli import app
 from traceana.cohorts.ends import without_numbers
 from traceana.errors import DataError
-from traceana.exchange.tables import Disclosure
+from traceana.exchange.anonymize import Disclosure
 from traceana.questions.failures.analyze import fit_failure_model
 from traceana.schema import TABLES, describe_table, privacy_of
 

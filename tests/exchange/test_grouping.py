@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import traceana
 from traceana.errors import DataError
-from traceana.exchange.grouping import with_equal_groups
+from traceana.exchange.anonymize import with_equal_groups
 
 K = 5
 MARCH = 1_772_438_400.0

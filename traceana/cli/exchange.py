@@ -9,7 +9,7 @@ from traceana.cli.output import print_json, print_rows
 from traceana.errors import DataError
 from traceana.exchange import anonymize as anonymize_trace
 from traceana.exchange import export_tables
-from traceana.exchange.tables import Disclosure
+from traceana.exchange.anonymize import Disclosure
 
 
 def export(

@@ -1,4 +1,4 @@
-"""Anonymize a trace: digests for identifiers, shifted times."""
+"""Anonymize a trace: digests for identifiers, shifted times, groups of equal rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ import polars as pl
 
 from traceana.cohorts.ends import DECISIVE, without_numbers
 from traceana.errors import DataError
-from traceana.exchange.grouping import is_groupable, with_equal_groups
 from traceana.exchange.selection import copy_trace
-from traceana.exchange.tables import Disclosure
 from traceana.ingesters.plan import UNIX_S
-from traceana.schema import get_key, privacy_of
+from traceana.schema import TABLES, get_key, privacy_of
 from traceana.store import Store, open_store
 from traceana.store.manifest import Manifest
-from traceana.tables.declare import declared, returns, schema_of
+from traceana.tables.declare import ResultTable, count, declared, returns, schema_of, text
 
 _WEEK_S: Final = 7 * 86_400
 _HOUR_S: Final = 3600
@@ -62,6 +60,20 @@ _TABLE_FACTS: Final = (
     "workers_per_job",
     "cut_at_s",
 )
+
+
+class Disclosure(ResultTable):
+    """Columns with values in an anonymized trace, and how far they single out rows."""
+
+    table = text("Table")
+    column = text("Column", "column; null: all columns that were kept or shifted, together")
+    treatment = text(
+        "Treatment",
+        "digest, shifted (times), rounded, grouped (means), one word kept (of reasons; several "
+        "become a digest) or kept; null for several columns",
+    )
+    distinct = count("Distinct values", "distinct values; for several columns, combinations")
+    single = count("Single rows", "rows whose value no other row has")
 
 
 @returns(Disclosure)
@@ -140,7 +152,7 @@ def anonymize(
         kept = {
             name: table
             for name, table in manifest.tables.items()
-            if is_groupable(name) and table.rows >= min_group
+            if len(get_key(name)) == 1 and table.rows >= min_group
         }
         if not kept:
             raise DataError(f"{trace}: it has no {min_group:,} jobs or machines (min_group)")
@@ -323,3 +335,69 @@ def _counts(
     )
     counted = counts.collect(engine="streaming").row(0, named=True)
     return {"table": table, "column": columns[0], "treatment": treatment} | counted
+
+
+_ROW, _ALL, _LACKS, _WHEN, _LASTED, _BAND, _GROUP = (f"#{number}" for number in range(7))
+
+_FIRST = (_LACKS, "status", "gpus", "user")
+
+
+def with_equal_groups(stored: pl.LazyFrame, table: str, least: int, /) -> pl.LazyFrame:
+    """Return the rows, with equal values but the key in each group of at least `least` rows.
+
+    Rows of a group agree in as many columns as possible (status, GPUs, user, then those of few
+    values), and are near in time and runtime. A time or duration becomes the mean of its group,
+    another number a middle one. What is missing in a row, or a text that differs, becomes null;
+    such a status is unknown.
+    """
+    [key] = get_key(table)
+    types, privacy = stored.collect_schema(), privacy_of(table)
+    names = [name for name in types if name != key]
+    times = [name for name in names if privacy.get(name) == "time"]
+    lengths = [name for name in names if privacy.get(name) == "duration"]
+    numbers = [name for name in TABLES[table].columns() if types.get(name, pl.Null()).is_numeric()]
+    values = [name for name in names if name not in numbers or name == "gpus"]
+    shown = stored.select(
+        *values,
+        pl.concat_str(pl.lit(""), *(pl.col(n).is_null() for n in times + lengths)).alias(_LACKS),
+        pl.coalesce(*times, 0.0).alias(_WHEN),
+        pl.coalesce(*lengths, 0.0).alias(_LASTED),
+    ).collect(engine="streaming")
+    distinct = {name: shown[name].n_unique() for name in [_LACKS, *values]}
+    order = dict.fromkeys((*_FIRST, *sorted(distinct, key=lambda name: distinct[name])))
+    levels = [name for name in order if distinct.get(name, shown.height) * least <= shown.height]
+    numbered = stored.with_columns(_group(shown, levels, least))
+
+    def merged(name: str) -> pl.Expr:
+        column = pl.col(name)
+        if name in times + lengths:
+            return pl.when(column.null_count() == 0).then(column.mean())
+        if name in numbers:
+            middle = column.quantile(0.5, "lower").cast(types[name])
+            return pl.when(column.null_count() == 0).then(middle)
+        other = pl.lit("unknown" if name == "status" else None, types[name])
+        return pl.when(column.n_unique() == 1).then(column.first()).otherwise(other)
+
+    groups = numbered.group_by(_GROUP).agg(merged(name).alias(name) for name in names)
+    return numbered.select(key, _GROUP).join(groups, on=_GROUP).select(types.names())
+
+
+def _group(rows: pl.DataFrame, levels: list[str], least: int) -> pl.Series:
+    rows = rows.with_row_index(_ROW).with_columns(pl.lit(0).alias(_ALL))
+    grouped: list[pl.DataFrame] = []
+    last = 0
+    for width in range(len(levels), -1, -1):
+        by = [_ALL, *levels[:width]]
+        size, place = pl.len().over(by), pl.int_range(pl.len()).over(by)
+        many = rows.filter(size >= least)
+        rows = rows.filter(size < least)
+        # bands of time, within which rows of one runtime are near each other
+        bands = (size / least).sqrt().ceil()
+        many = many.sort(*by, _WHEN).with_columns((place * bands // size).alias(_BAND))
+        many = many.sort(*by, _BAND, _LASTED)
+        begins = (place % least == 0) & (place <= size - least)
+        many = many.select(_ROW, (begins.cum_sum() + last).alias(_GROUP))
+        last += many[_GROUP].n_unique()
+        grouped.append(many)
+    grouped.append(rows.select(_ROW, pl.lit(last).alias(_GROUP)))  # fewer than a group
+    return pl.concat(grouped, how="vertical_relaxed").sort(_ROW)[_GROUP]

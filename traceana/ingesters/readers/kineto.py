@@ -87,6 +87,18 @@ class _Activities:
         """How many activities there are."""
         return len(self.kinds)
 
+    def by_step(self) -> pl.DataFrame:
+        """Return the time of each step, and where the GPU was used that of its activities."""
+        begin, end = np.array([*self.steps.values()]).T
+        rows = {"step": [*self.steps], "step_s": (end - begin) / 1e6}
+        if self.kinds:
+            rows |= {
+                "compute_s": self.busy((_COMPUTE,)),
+                "communication_s": self.busy((_COMMUNICATE,)),
+                "idle_s": np.maximum(rows["step_s"] - self.busy((0, 1, 2)), 0.0),
+            }
+        return pl.DataFrame(rows).sort("step")
+
     def busy(self, kinds: tuple[int, ...]) -> NDArray[np.float64]:
         """Return for each step the time (s) in which an activity of these kinds runs."""
         times = np.frombuffer(self.times).reshape(-1, 2)
@@ -120,33 +132,18 @@ def _blocks(
         launches = _Launches(beginning(file, _BEGINNING), named["rank"])
         others = _read(file, launches, _MOST_LAUNCHES, "kernels and their launches")
         frame = launches.operations()
-        beside = {
-            name: pl.lit(named.get(name), _TYPES[name]) for name in kinds if name not in frame
-        }
-        used = frame.with_columns(**beside).select(*kinds)
-        yield FrameBlock(used, kinds, 1, not_applicable=others)
-        return
-    activities = _Activities()
-    others = _read(file, activities, _MOST_KERNELS, "kernels") + activities.size
-    if not activities.steps:
-        raise SourceError(
-            f"{file.where}: no ProfilerStep in it; call prof.step() after each step of the training"
-        )
-    begin, end = np.array([*activities.steps.values()]).T
-    step_s = (end - begin) / 1e6
-    rows = {"step": [*activities.steps], "step_s": step_s}
-    if activities.kinds:
-        rows |= {
-            "compute_s": activities.busy((_COMPUTE,)),
-            "communication_s": activities.busy((_COMMUNICATE,)),
-            "idle_s": np.maximum(step_s - activities.busy((0, 1, 2)), 0.0),
-        }
-    frame = (
-        pl.DataFrame(rows)
-        .sort("step")
-        .with_columns(pl.lit(named.get(name)).alias(name) for name in _TYPES if name not in rows)
-    )
-    used = frame.select(pl.col(name).cast(_TYPES[name]) for name in (kinds or _TYPES))
+    else:
+        activities = _Activities()
+        others = _read(file, activities, _MOST_KERNELS, "kernels") + activities.size
+        if not activities.steps:
+            raise SourceError(
+                f"{file.where}: no ProfilerStep in it; call prof.step() after each step of the "
+                "training"
+            )
+        frame = activities.by_step()
+    types = _TYPES | _OPERATIONS
+    beside = (pl.lit(named.get(n)).alias(n) for n in kinds or _TYPES if n not in frame.columns)
+    used = frame.with_columns(beside).select(pl.col(n).cast(types[n]) for n in kinds or _TYPES)
     yield FrameBlock(used, kinds, 1, not_applicable=others)
 
 
