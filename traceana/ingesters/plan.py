@@ -12,6 +12,7 @@ from collections.abc import Mapping as Facts
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,7 +102,10 @@ def _ingest_locked(plan: Plan, folder: Path, progress: build.Progress | None) ->
     _check_keep(plan)
     check_facts(plan.mapping, manifest)
     entries = {entry.table: entry for entry in old.entries} if old else {}
-    checksums = Checksums(source.file.paths for source in plan.sources if source.file)
+    files = {source.label: source.file.paths for source in plan.sources if source.file}
+    before = {path: _state(path) for path in chain.from_iterable(files.values())}
+    by_file = {paths: sha256_of(paths) for paths in set(files.values())}
+    checksums = plan.checksums | {label: by_file[paths] for label, paths in files.items()}
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder / _SCRATCH, ignore_errors=True)
         writers = []
@@ -114,7 +118,9 @@ def _ingest_locked(plan: Plan, folder: Path, progress: build.Progress | None) ->
                 continue
             entries[table], writer = step.build(stack)
             writers.append(writer)
-        checksums.check_unchanged()
+        for path, state in before.items():
+            if _state(path) != state:
+                raise SourceError(f"{path}: changed while it was read; ingest a copy of it")
         for writer in writers:
             writer.publish()
     order = dict.fromkeys((*plan.mapping.tables, *entries))
@@ -132,7 +138,7 @@ class _TableStep:
     plan: Plan
     table: str
     folder: Path
-    checksums: Checksums
+    checksums: dict[str, str]
     before: TableEntry | None
     progress: build.Progress | None
 
@@ -245,7 +251,7 @@ class _TableStep:
 
     def _describe(self, source: Source) -> FileEntry:
         plan, file = self.plan, source.file
-        sha256 = self._sha256(source)
+        sha256 = self.checksums[source.label]
         if file is None:
             return FileEntry(source.label, None, sha256, 0, None, synthetic=False)
         member = plain(file.member) if file.member else None
@@ -271,14 +277,11 @@ class _TableStep:
             schema_version(self.table),
             [plan.kind, plan.mapping.text, plan.facts],
             sorted(
-                (each.label, self._sha256(each), [*each.columns], [each.reader]) for each in sources
+                (each.label, self.checksums[each.label], [*each.columns], [each.reader])
+                for each in sources
             ),
         ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-    def _sha256(self, source: Source) -> str:
-        plan = self.plan
-        return self.checksums[source.file.paths] if source.file else plan.checksums[source.label]
 
 
 def _kept_columns(
@@ -505,24 +508,6 @@ def _capacity(stated: Facts[str, Any], where: str) -> Capacity:
         return Capacity(**stated)
     except TypeError:
         raise DataError(f"{where}: {expected}") from None
-
-
-class Checksums(dict[tuple[Path, ...], str]):
-    """The sums by file, or by a file's parts; each is computed when it is first needed."""
-
-    def __init__(self, files: Iterable[tuple[Path, ...]]) -> None:
-        super().__init__()
-        self._before = {path: _state(path) for paths in files for path in paths}
-
-    def __missing__(self, paths: tuple[Path, ...]) -> str:
-        self[paths] = sha256_of(paths)
-        return self[paths]
-
-    def check_unchanged(self) -> None:
-        """Refuse files that were written while they were read."""
-        for path, before in self._before.items():
-            if _state(path) != before:
-                raise SourceError(f"{path}: changed while it was read; ingest a copy of it")
 
 
 def _state(path: Path) -> tuple[int, int] | None:
