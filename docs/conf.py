@@ -93,7 +93,7 @@ nitpick_ignore_regex = [
     ("py:.*", r"[\w ]+"),
     ("py:.*", r"(pyspark|typer|np|nw|narwhals)\..*"),
     ("py:.*", r"traceana\.(stats|schema|tables|claims|simulate|ingesters)\..*"),
-    ("py:class", r"traceana\.\w+\.\w+\.(Found|Panel|Plot|Preview|Capacity|TableManifest)"),
+    ("py:class", r"traceana\.\w+\.\w+\.(Found|Panel|Plot|Capacity|TableManifest)"),
     ("py:class", r"collections\..*"),
     ("py:data", r"traceana\..*"),
 ]

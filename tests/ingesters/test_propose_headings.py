@@ -92,7 +92,7 @@ def test_few_repeated_ids_leave_the_id_to_the_row_number(
     path.write_text("job_id,user\n" + "".join(f"{one},u\n" for one in ids))
     text = traceana.propose_mapping(path)
     assert f"2 of {rows} rows repeat" in text
-    entry = preview_mapping(path, text)["jobs"].entry
+    [(entry, _)] = preview_mapping(path, text)
     assert entry.rows_read == rows
     assert entry.ids_are_rows is not named
     assert entry.rejected == ({"duplicate_key": 2} if named else {})

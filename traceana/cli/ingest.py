@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traceana.cli.output import print_cells, print_json, terminal
+from traceana.cli.output import print_cells, print_json, terminal, write_file
 from traceana.errors import DataError
 from traceana.tables.formatting import plural
 
@@ -101,10 +101,16 @@ def _show(ledger: Ledger, store: Path) -> None:
 
 def _remarks(ledger: Ledger, store: Path) -> Iterator[str]:
     from traceana.ingesters.discover import known_names
+    from traceana.store import Store
 
     if synthetic := sorted({entry.trace for entry in ledger.entries if entry.synthetic}):
         yield f"SYNTHETIC, no observed row in it: {', '.join(synthetic)}"
-    yield from _notes_of_entries(ledger, store)
+    for trace in dict.fromkeys(entry.trace for entry in ledger.entries):
+        manifest = Store(store).manifest(trace)
+        notes = () if manifest.source == "catalog" else manifest.notes
+        yield from (f"note: {trace}: {note}" for note in notes)
+    for entry in ledger.entries:
+        yield from _notes(entry)
     named = {
         "not there": [f"{trace}/{csv}" for trace, csv, _ in ledger.missing_csvs],
         "left out": ledger.left_out,
@@ -117,18 +123,6 @@ def _remarks(ledger: Ledger, store: Path) -> Iterator[str]:
         yield f"rejected rows: {store}/<trace>/rejected/<table>.parquet"
     if {entry.state for entry in ledger.entries} == {"unchanged"}:
         yield f"nothing to do: {store} already holds these files"
-
-
-def _notes_of_entries(ledger: Ledger, store: Path) -> Iterator[str]:
-    """Return notes on traces that are not public, and on the rows of each table."""
-    from traceana.store import Store
-
-    for trace in dict.fromkeys(entry.trace for entry in ledger.entries):
-        manifest = Store(store).manifest(trace)
-        notes = () if manifest.source == "catalog" else manifest.notes
-        yield from (f"note: {trace}: {note}" for note in notes)
-    for entry in ledger.entries:
-        yield from _notes(entry)
 
 
 def _notes(entry: TableEntry) -> Iterator[str]:
@@ -174,16 +168,12 @@ def map(file: Path, *, out: Path | None = None, reader: str | None = None) -> No
     """Propose a mapping for a file and preview its rows."""
     from traceana.ingesters import IngestError, propose_mapping
     from traceana.ingesters.propose import preview_mapping
-    from traceana.store.writer import write_whole
 
     text = propose_mapping(file, reader=reader)
     if out is None:
         sys.stdout.write(text)
     else:
-        try:
-            write_whole({out: text.encode()})
-        except OSError as error:
-            raise DataError(f"--out {out}: cannot be written ({error.strerror})") from error
+        write_file(out, text.encode())
         sys.stderr.write(f"mapping: {out}\n")
     try:
         previews = preview_mapping(file, text)
@@ -191,11 +181,10 @@ def map(file: Path, *, out: Path | None = None, reader: str | None = None) -> No
         saved = f"correct {out}" if out else f"traceana map {file} --out M.toml, correct M.toml"
         following = f"traceana ingest {file} --mapping {out or 'M.toml'}"
         raise DataError(f"{error}; next: {saved}, then {following}") from error
-    for table, preview in previews.items():
-        entry = preview.entry
-        _preview(table, preview.rows)
+    for entry, rows in previews:
+        _preview(entry.table, rows)
         sys.stderr.write(
-            f"{table}: {entry.rows_read:,} rows read = {entry.rows_kept:,} kept + "
+            f"{entry.table}: {entry.rows_read:,} rows read = {entry.rows_kept:,} kept + "
             f"{entry.rows_rejected:,} rejected\n"
         )
         for rule, count in [*entry.rejected.items()][:_ROWS]:

@@ -173,16 +173,22 @@ def write_frame(
     frame: pl.DataFrame, out: Path | None, table: type[ResultTable] | None = None
 ) -> None:
     """Write a frame to a file, if one is named; headings of a CSV file have units."""
-    from traceana.store.writer import write_whole
     from traceana.tables.display import csv_text
 
+    if out is not None and out.suffix == ".csv":
+        write_file(out, csv_text(frame, table).encode())
+    elif out is not None:
+        made = BytesIO()
+        (frame.write_json if out.suffix == ".json" else frame.write_parquet)(made)
+        write_file(out, made.getvalue())
+
+
+def write_file(out: Path, content: bytes) -> None:
+    """Write a file, or raise a DataError."""
+    from traceana.store.writer import write_whole
+
     try:
-        if out is not None and out.suffix == ".csv":
-            write_whole({out: csv_text(frame, table).encode()})
-        elif out is not None:
-            made = BytesIO()
-            (frame.write_json if out.suffix == ".json" else frame.write_parquet)(made)
-            write_whole({out: made.getvalue()})
+        write_whole({out: content})
     except OSError as error:
         why = error.strerror or error
         raise DataError(f"--out {out}: cannot be written ({why}); name another file") from error

@@ -147,20 +147,13 @@ def _with_faults(
             view = source_name(name, kind)
             rules[view] = f"{name or 'index'}|not_utf8"
             faults[view] = pl.col(view).str.contains("\ufffd", literal=True)
-    rows = (
-        source.lazy()
-        .pipe(_derive, compiled)
-        .with_columns(broken.alias(_FAULT + name) for name, broken in faults.items())
-        .collect(engine="in-memory")
-    )
-    return rows, {name: rule for name, rule in rules.items() if rows[_FAULT + name].any()}
-
-
-def _derive(rows: pl.LazyFrame, compiled: CompiledMapping) -> pl.LazyFrame:
-    rows = rows.with_columns(_nulls(compiled))
+    derived = source.lazy().with_columns(_nulls(compiled))
     for name, column in compiled.derived.items():
-        rows = rows.with_columns(column.value.alias(name))
-    return rows
+        derived = derived.with_columns(column.value.alias(name))
+    rows = derived.with_columns(
+        broken.alias(_FAULT + name) for name, broken in faults.items()
+    ).collect(engine="in-memory")
+    return rows, {name: rule for name, rule in rules.items() if rows[_FAULT + name].any()}
 
 
 def _unmapped_words(compiled: CompiledMapping) -> tuple[dict[str, pl.Expr], dict[str, pl.Expr]]:

@@ -17,10 +17,10 @@ from traceana.schema import STATUSES, TABLES, describe_table
 _OF_A_CATALOG: Final = {"tables", "revision", "base_url", "rows", "files", "contents", "tried"}
 _SPECIAL: Final = ("about", "source")
 _FORMS: Final = {
-    "time": {"format", "timezone", "unit"},
-    "duration": {"unit"},
-    "size": {"unit", "base"},
-    "column": {"values", "unit", "minimum", "maximum"},
+    "time": ("format", "timezone", "unit"),
+    "duration": ("unit",),
+    "size": ("unit", "base"),
+    "column": ("values", "unit", "minimum", "maximum"),
 }
 _OPTIONS: Final = {"base": "int", "values": "dict[str, cell]"} | dict.fromkeys(
     ("minimum", "maximum"), "float"

@@ -214,13 +214,13 @@ class _TableStep:
     ) -> CompiledMapping:
         """Compile the mapping; of several sources, the file is part of a row's number."""
         plan, table = self.plan, self.table
-        reshape = RESHAPES.get((plan.trace, table)) if plan.kind == "catalog" else None
+        reshape = None
+        if plan.kind == "catalog" and (plan.trace, table) in RESHAPES:
+            columns, reshape = RESHAPES[plan.trace, table]
+            source = replace(source, rows=replace(source.rows, columns=columns))
         row_ids = f"{source.label}:" if several else ""
-        if reshape is None:
-            return compile_mapping(source, plan.mapping, table, keep, row_ids)
-        reshaped = replace(source, rows=replace(source.rows, columns=reshape.columns))
-        compiled = compile_mapping(reshaped, plan.mapping, table, keep, row_ids)
-        return replace(compiled, reshape=reshape.apply)
+        compiled = compile_mapping(source, plan.mapping, table, keep, row_ids)
+        return replace(compiled, reshape=reshape)
 
     def _merge(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -181,27 +181,16 @@ def _keep_others(
     return keep, unused
 
 
-@dataclass(frozen=True)
-class Preview:
-    """What a mapping makes of a file."""
-
-    entry: TableEntry
-    """Rows read, kept and rejected."""
-    rows: pl.DataFrame
-    """The first rows that are kept."""
-
-
-def preview_mapping(path: str | PathLike[str], text: str, /) -> dict[str, Preview]:
+def preview_mapping(
+    path: str | PathLike[str], text: str, /
+) -> list[tuple[TableEntry, pl.DataFrame]]:
     """Run a mapping on a file: by table, all rows kept and rejected, and the first ones kept."""
     with TemporaryDirectory(prefix="traceana-") as folder:
         ledger = ingest(path, mapping=text, trace="preview", store=folder)
-        store = Store(Path(folder))
-        return {
-            entry.table: Preview(
-                entry, store.scan("preview", entry.table).head(_SHOWN_ROWS).collect()
-            )
-            for entry in ledger.entries
-        }
+        trace = Store(Path(folder)).trace("preview")
+        return [
+            (entry, trace.scan(entry.table).head(_SHOWN_ROWS).collect()) for entry in ledger.entries
+        ]
 
 
 def _pages(source: Source) -> str | None:

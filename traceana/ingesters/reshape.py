@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Final
 
 import polars as pl
 
 from traceana.ingesters.readers.reader import LINE
-
-
-@dataclass(frozen=True)
-class Reshape:
-    """What turns text cells into another number of rows, and the columns of these."""
-
-    columns: tuple[str, ...]
-    apply: Callable[[pl.DataFrame], pl.DataFrame]
 
 
 def _samples_below_each_other(cells: pl.DataFrame) -> pl.DataFrame:
@@ -32,7 +23,7 @@ def _samples_below_each_other(cells: pl.DataFrame) -> pl.DataFrame:
 
 
 _OF_JOB: Final = ("jobid", "vc", "user", "submitted_time", "status")
-_OF_ATTEMPT: Final = ("attempt", "start_time", "end_time", "servers", "gpus")
+_COLUMNS: Final = (*_OF_JOB, "attempt", "start_time", "end_time", "servers", "gpus")
 
 
 def _attempts(text: str | None) -> list[dict[str, Any]]:
@@ -47,55 +38,53 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _attempt(number: int, attempt: dict[str, Any]) -> tuple[str | None, ...]:
+def _attempt(attempt: dict[str, Any]) -> tuple[str | None, ...]:
     servers = [detail for detail in _list(attempt.get("detail")) if isinstance(detail, dict)]
     gpus = sum(len(_list(server.get("gpus"))) for server in servers)
     times = (str(attempt.get(name) or "") for name in ("start_time", "end_time"))
     stated = (None if time in ("", "None") else ascii(time)[1:-1] for time in times)
-    return (str(number), *stated, str(len(servers)), str(gpus) if servers else None)
+    return (*stated, str(len(servers)), str(gpus) if servers else None)
 
 
-def _each_job(job: tuple[str | None, ...], attempts: list[dict[str, Any]]) -> Iterator[Any]:
-    """One row per job: first start, last end, and the GPUs of the last attempt."""
-    each = [_attempt(number, attempt) for number, attempt in enumerate(attempts, 1)]
-    if not each:
-        yield (*job, *(None for _ in _OF_ATTEMPT))
-        return
-    start = min((attempt[1] for attempt in each if attempt[1]), default=None)
-    running = each[-1][2] is None
-    state = "Running" if running else job[-1]
-    yield (*job[:-1], state, str(len(each) - 1), start, *each[-1][2:])
-
-
-def _each_attempt(job: tuple[str | None, ...], attempts: list[dict[str, Any]]) -> Iterator[Any]:
+def _each_attempt(cells: pl.DataFrame) -> pl.DataFrame:
     """One row per attempt; only the last one has the status of its job."""
-    last = len(attempts)
-    for number, attempt in enumerate(attempts, 1):
-        cells = _attempt(number, attempt)
-        state = (
-            job[-1] if number == last and cells[2] else "Running" if number == last else "Retried"
+    rows = [
+        (*job, str(number), *_attempt(attempt), line)
+        for *job, text, line in cells.select(*_OF_JOB, "attempts", LINE).iter_rows()
+        for number, attempt in enumerate(_attempts(text), 1)
+    ]
+    schema = {**dict.fromkeys(_COLUMNS, pl.String()), LINE: pl.Int64()}
+    attempts = pl.DataFrame(rows, schema=schema, orient="row")
+    is_last = pl.int_range(pl.len()).over(LINE) == pl.len().over(LINE) - 1
+    is_open = pl.col("end_time").is_null()
+    state = pl.when(~is_last).then(pl.lit("Retried")).when(is_open).then(pl.lit("Running"))
+    return attempts.with_columns(state.otherwise("status").alias("status"))
+
+
+def _each_job(cells: pl.DataFrame) -> pl.DataFrame:
+    """One row per job: first start, last end, and the GPUs of the last attempt."""
+    attempts = (
+        _each_attempt(cells)
+        .group_by(LINE)
+        .agg(
+            pl.col("status", "end_time", "servers", "gpus").last(),
+            pl.col("start_time").min(),
+            attempt=(pl.len() - 1).cast(pl.String),
         )
-        yield (*job[:-1], state, *cells)
+    )
+    jobs = cells.select(*_OF_JOB, LINE).join(attempts, LINE, "left", maintain_order="left")
+    status = pl.coalesce("status_right", "status")
+    return jobs.with_columns(status=status).select(*_COLUMNS, LINE)
 
 
-def _from_attempts(rows_of: Callable[..., Iterator[Any]]) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    schema = {**dict.fromkeys((*_OF_JOB, *_OF_ATTEMPT), pl.String()), LINE: pl.Int64()}
-
-    def reshape(cells: pl.DataFrame) -> pl.DataFrame:
-        rows = [
-            (*row, line)
-            for *job, text, line in cells.select(*_OF_JOB, "attempts", LINE).iter_rows()
-            for row in rows_of(tuple(job), _attempts(text))
-        ]
-        return pl.DataFrame(rows, schema=schema, orient="row")
-
-    return reshape
-
-
-RESHAPES: Final = {
-    ("alibaba-minibatch-2020", "cov_samples"): Reshape(
-        ("job", "sample", "cov"), _samples_below_each_other
+RESHAPES: Final[
+    dict[tuple[str, str], tuple[tuple[str, ...], Callable[[pl.DataFrame], pl.DataFrame]]]
+] = {
+    ("alibaba-minibatch-2020", "cov_samples"): (
+        ("job", "sample", "cov"),
+        _samples_below_each_other,
     ),
-    ("philly-2017", "jobs"): Reshape((*_OF_JOB, *_OF_ATTEMPT), _from_attempts(_each_job)),
-    ("philly-2017", "tasks"): Reshape((*_OF_JOB, *_OF_ATTEMPT), _from_attempts(_each_attempt)),
+    ("philly-2017", "jobs"): (_COLUMNS, _each_job),
+    ("philly-2017", "tasks"): (_COLUMNS, _each_attempt),
 }
+"""By trace and table, columns, and what turns text cells into another number of rows with them."""
