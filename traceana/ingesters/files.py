@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from tempfile import gettempdir, mkdtemp
-from typing import IO, Final, NamedTuple, TypeVar, cast
+from typing import IO, Any, Final, NamedTuple, TypeVar, cast
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from isal import igzip, isal_zlib
@@ -102,23 +102,20 @@ class _Joined(io.RawIOBase):
 
     def __init__(self, paths: tuple[Path, ...]) -> None:
         self._waiting = list(paths)
-        self._stream: IO[bytes] | None = None
+        self._stream: io.BufferedReader | None = None
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer)  # type: ignore[arg-type]
-        filled = 0
-        while filled < len(view) and (self._stream or self._waiting):
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401  as its base
+        while self._stream or self._waiting:
             if self._stream is None:
                 self._stream = self._waiting.pop(0).open("rb")
-            count = self._stream.readinto(view[filled:])  # type: ignore[attr-defined]
-            filled += count
-            if not count:
-                self._stream.close()
-                self._stream = None
-        return filled
+            if count := self._stream.readinto(buffer):
+                return count
+            self._stream.close()
+            self._stream = None
+        return 0
 
     def close(self) -> None:
         if self._stream:

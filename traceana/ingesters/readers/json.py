@@ -52,27 +52,24 @@ class JsonList(NamedTuple):
     """How many elements it has; None where it goes on after the part that was looked at."""
 
 
-def find_lists(text: str, /) -> list[JsonList]:
-    """Return the lists of objects in the beginning of a file, all but those in other lists."""
+def find_lists(text: str, named: str | None = None, /) -> list[JsonList]:
+    """Return the outer lists of objects in a file's beginning; one `named` even if it is empty."""
     lists: list[JsonList] = []
     with suppress(ValueError, IndexError, RecursionError):  # the part ends within a value
         _scan(text, 0, "", lists)
-    return lists
+    return [part for part in lists if part.elements != 0 or part.path == named]
 
 
 def _scan(text: str, at: int, path: str, lists: list[JsonList]) -> int:
     """Add the lists of objects in a value, and return where it ends."""
     at = _BLANK.match(text, at).end()  # type: ignore[union-attr]
     if text[at] == "[":
-        start = at + 1
-        if text[_BLANK.match(text, start).end()] == "{":  # type: ignore[union-attr]
-            lists.append(JsonList(path, start, None))
-            values, end = DECODER.raw_decode(text, at)
-            lists[-1] = JsonList(path, start, len(values))
-            return end
+        place = len(lists)
+        if text[_BLANK.match(text, at + 1).end()] == "{":  # type: ignore[union-attr]
+            lists.append(JsonList(path, at + 1, None))  # until its end is found
         values, end = DECODER.raw_decode(text, at)
         if not values or any(isinstance(value, dict) for value in values):
-            lists.append(JsonList(path, start, len(values)))
+            lists[place:] = [JsonList(path, at + 1, len(values))]
         return end
     if text[at] != "{":
         return DECODER.raw_decode(text, at)[1]
@@ -124,8 +121,7 @@ def lists_of(file: CsvFile, /) -> list[JsonList]:
             return [JsonList("", opening.end(), None)]
         while len(start.text) < LONGEST_LINE and start.extend(_BYTES):
             pass
-    lists = find_lists(start.text)
-    return [part for part in lists if part.elements != 0 or part.path == file.rows]
+    return find_lists(start.text, file.rows)
 
 
 class _Text:
@@ -239,7 +235,7 @@ def _detect(file: CsvFile) -> bool:
             return True
     except (ValueError, RecursionError):
         return True
-    if all(part.elements == 0 for part in find_lists(text)):  # an object of JSON lines
+    if not find_lists(text):  # an object of JSON lines
         return False
     with open_csv(file) as stream:
         return not stream.read(len(file.head) + _AFTER)[len(file.head) :].strip()
