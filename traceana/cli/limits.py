@@ -1,4 +1,4 @@
-"""The store that limits make for one command, and the sample where there is no store."""
+"""The store that limits make for one command."""
 
 from __future__ import annotations
 
@@ -112,11 +112,3 @@ def _state_gpus(trace: str, *, store: Path, out: Path, gpus: int) -> None:
 def _link(folder: Path, target: Path) -> None:
     target.mkdir(exist_ok=True)
     (target / folder.name).symlink_to(folder.resolve())
-
-
-def open_simulated(path: Path | None, /) -> Store:
-    """Open a store; without one, that of the synthetic sample, which standard error states."""
-    source = find_data_source(path)
-    if source.is_sample:
-        sys.stderr.write(f"traceana: note: {source.notice}\n")
-    return open_data_source(source)

@@ -35,6 +35,16 @@ def readable_traces(store: Store, /) -> Iterator[Store]:
         raise typer.Exit(2)
 
 
+def open_simulated(path: Path | None, /) -> Store:
+    """Open a store; without one, that of the synthetic sample, which standard error states."""
+    from traceana.report.build import find_data_source, open_data_source
+
+    source = find_data_source(path)
+    if source.is_sample:
+        sys.stderr.write(f"traceana: note: {source.notice}\n")
+    return open_data_source(source)
+
+
 def qualifying_trace(
     store: Store, trace: str | None, needs: Sequence[Mapping[str, tuple[str, ...]]], /
 ) -> Trace:

@@ -9,7 +9,6 @@ from typing import Any, Final
 import polars as pl
 
 from traceana.cli import options
-from traceana.cli.limits import open_simulated
 from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.errors import DataError
 from traceana.questions.energy.accuracy import energy_to_accuracy, eta_sweep
@@ -51,7 +50,7 @@ def energy(
     out: Path | None = None,
 ) -> None:
     """Compute time, energy and cost to a target."""
-    chosen = options.qualifying_trace(open_simulated(store), trace, ENERGY_NEEDS)
+    chosen = options.qualifying_trace(options.open_simulated(store), trace, ENERGY_NEEDS)
     tables = training_tables(chosen)
     gpu = gpu or shown_gpu(chosen)
     about = {"gpu": gpu, "dataset": dataset, "eta": eta, "synthetic": chosen.synthetic}
@@ -110,7 +109,7 @@ def recurring(
     """Simulate policies for recurring jobs."""
     needs = ENERGY_NEEDS if trace is None else (*ENERGY_NEEDS, *GROUP_NEEDS)
     chosen = options.qualifying_trace(
-        open_simulated(store), trace, GROUP_NEEDS if groups else needs
+        options.open_simulated(store), trace, GROUP_NEEDS if groups else needs
     )
     groups = groups or not chosen.has("training_runs")
     if groups and (dataset is not None or seeds is not None):

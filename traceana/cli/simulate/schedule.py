@@ -12,7 +12,6 @@ import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
 from traceana.cli import options
-from traceana.cli.limits import open_simulated
 from traceana.cli.output import Shown, print_result, show_fraction, write_frame
 from traceana.errors import DataError
 from traceana.questions.deadlines.plans import PLANS_NEEDS, jobs_of_window
@@ -59,7 +58,7 @@ def schedule(
     """Schedule the jobs of a trace on its clusters under policies."""
     check_count("--replications", replications, least=0, most=MOST_RESAMPLES)
     policies = options.load_objects(policy, "--policy")
-    chosen = options.qualifying_trace(open_simulated(store), trace, _NEEDED)
+    chosen = options.qualifying_trace(options.open_simulated(store), trace, _NEEDED)
     jobs, running, _ = chosen.once(jobs_to_schedule, None)
     if group is not None and group not in jobs.columns:
         valued = [name for name in jobs.columns if jobs[name].count()]
@@ -136,7 +135,7 @@ def place(
     check_count("--seeds", seeds, most=MOST_RESAMPLES)
     check_choice("--ties", ties, _TIES)
     policies = options.load_objects(policy, "--policy")
-    chosen = options.qualifying_trace(open_simulated(store), trace, _PLACED)
+    chosen = options.qualifying_trace(options.open_simulated(store), trace, _PLACED)
     jobs, machines = chosen.jobs, chosen.table("machines")
     drawn = range(1, seeds + 1)
     with show_fraction("placement") as progress:
@@ -227,7 +226,7 @@ def _read_file(file: Path) -> tuple[str, pl.DataFrame, bool, int]:
 
 
 def _read_store(store: Path | None, trace: str | None) -> tuple[str, pl.DataFrame, bool, int]:
-    opened = open_simulated(store)
+    opened = options.open_simulated(store)
     with_plans = opened.traces(table="training_plans") if trace is None else []
     needs = PLANS_NEEDS if with_plans else _NEEDED
     chosen = options.qualifying_trace(opened, trace, needs)
