@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, fields
 from datetime import UTC, date, datetime, time
@@ -233,31 +233,24 @@ def _mapping(
     columns: list[str],
     about: tuple[str, ...],
 ) -> str:
-    columns_of_table = [name for name in columns if name in get_table(table).columns()]
+    declared = get_table(table).columns()
     if facts.get("independent_unit") not in columns:
-        facts = {name: value for name, value in facts.items() if name != "independent_unit"}
-    units = {name: f", unit = {_toml(unit)}" for name, unit in described.units.items()}
-    return "\n".join(
-        [
-            "[trace]",
-            'reader = "parquet"',
-            *_lines(facts | {"keep": [name for name in columns if name not in columns_of_table]}),
-            f"[{table}]",
-            *(
-                f"{name} = {{ column = {_toml(name)}{units.get(name, '')} }}"
-                for name in columns_of_table
-            ),
-            f"[{table}.about]",
-            *_lines({name: getattr(described, name) for name in about}),
-            "",
-        ]
-    )
-
-
-def _lines(facts: dict[str, Any]) -> Iterator[str]:
-    return (
-        f"{name} = {_toml(value)}" for name, value in facts.items() if value not in (None, (), [])
-    )
+        facts = facts | {"independent_unit": None}
+    keep = [name for name in columns if name not in declared]
+    sections = {
+        "trace": {"reader": "parquet", **facts, "keep": keep},
+        table: {
+            name: {"column": name, "unit": described.units.get(name)}
+            for name in columns
+            if name in declared
+        },
+        f"{table}.about": {name: getattr(described, name) for name in about},
+    }
+    lines = []
+    for section, stated in sections.items():
+        given = {name: value for name, value in stated.items() if value not in (None, (), [])}
+        lines += [f"[{section}]", *(f"{name} = {_toml(value)}" for name, value in given.items())]
+    return "\n".join([*lines, ""])
 
 
 def _toml(value: object) -> str:
