@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import socket
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from traceana.errors import TraceanaError
@@ -39,7 +37,6 @@ def open_spark(master: str, /) -> SparkSession:
         ) from None
     session = SparkSession.getActiveSession()
     if session is None:
-        _find_java()
         _find_master(master)
         builder = SparkSession.builder.master(master).appName("traceana")
         for name, value in _OPTIONS.items():
@@ -49,7 +46,8 @@ def open_spark(master: str, /) -> SparkSession:
                 session = builder.getOrCreate()
             except Exception as error:
                 raise TraceanaError(
-                    f"Spark cannot be started on {master}: {_reason(error, log)}"
+                    f"Spark cannot be started on {master} (it needs Java 17 or newer, on the PATH "
+                    f"or under JAVA_HOME): {_reason(error, log)}"
                 ) from error
             _await_worker(session, master)
         session.sparkContext.setLogLevel("ERROR")
@@ -80,13 +78,6 @@ def scan_by_spark(store: Store, trace: str, table: str, /, *, master: str) -> Da
     path = (store.path / trace / f"{table}.parquet").resolve()
     escaped = re.sub(r"[][{}*?]", r"\\\g<0>", str(path))  # of a pattern otherwise
     return open_spark(master).read.parquet(f"file://{escaped}")
-
-
-def _find_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    if shutil.which("java", path=str(Path(home) / "bin") if home else None) is None:
-        where = f"under JAVA_HOME ({home})" if home else "on the PATH, and JAVA_HOME is not set"
-        raise TraceanaError(f"engine spark needs Java 17 or newer; there is none {where}")
 
 
 def _find_master(master: str) -> None:
@@ -133,7 +124,5 @@ def _reason(error: Exception, log: IO[bytes]) -> str:
     """Return in one line why Spark does not start, from Java's messages."""
     log.seek(0)
     output = f"{log.read().decode(errors='replace')}\n{error}"
-    if "UnsupportedClassVersionError" in output:
-        return "it needs Java 17 or newer, and finds an older one"
     thrown = re.search(r"^(?:: |Exception in ).*?(?:Exception|Error): (.+)$", output, re.MULTILINE)
     return thrown[1] if thrown else str(error).splitlines()[0]
