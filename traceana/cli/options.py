@@ -1,4 +1,4 @@
-"""Values of options: objects and numbers; and the traces that a command is for."""
+"""The traces that a command is for, and objects that an option names."""
 
 from __future__ import annotations
 
@@ -89,13 +89,3 @@ def load_objects(names: str, option: str, /) -> dict[str, Any]:
         except (ImportError, AttributeError, ValueError, TypeError) as error:
             raise DataError(f"{option} {name}: {error}; pass package.module:name") from None
     return objects
-
-
-def read_numbers(option: str, text: str, /) -> list[float]:
-    """Return the numbers of an option, which commas separate."""
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise DataError(
-            f"{option} {text!r}: expected numbers separated by commas, such as 12,12,8,16"
-        ) from None

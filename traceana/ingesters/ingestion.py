@@ -360,7 +360,6 @@ def ingest_cached(
     mapping: str | PathLike[str] | None = None,
     reader: str | None = None,
     timezone: str | None = None,
-    progress: Progress | None = None,
     keep: bool = False,
 ) -> Path:
     """Ingest files into a store of their own, and return its path.
@@ -382,7 +381,6 @@ def ingest_cached(
             timezone=timezone,
             store=store,
             replace=True,
-            progress=progress,
         )
     named = "M.toml" if mapping and not is_file else Path(fspath(mapping or "")).name
     options = {"--mapping": named, "--reader": reader, "--timezone": timezone}

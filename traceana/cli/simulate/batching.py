@@ -44,8 +44,13 @@ def batching(
 
 
 def _simulate(throughputs: str, names: list[Any] | None, *, json: bool, out: Path | None) -> None:
-    speeds = SPLITS.get(throughputs) or options.read_numbers("--throughputs", throughputs)
-    workers = [(0.0, float(speed)) for speed in speeds]
+    try:
+        speeds = [float(speed) for speed in SPLITS.get(throughputs) or throughputs.split(",")]
+    except ValueError:
+        raise DataError(
+            f"--throughputs {throughputs!r}: expected numbers separated by commas, such as 12,8,16"
+        ) from None
+    workers = [(0.0, speed) for speed in speeds]
     uniform, *others = CONTROLLERS
     fields = ("controller", "time_s", "speedup", "idle_fraction", "adjustments", "note")
     rows, batches = [], []
