@@ -84,6 +84,21 @@ def test_a_node_that_is_gone_is_an_event_that_lasts(tmp_path: Path) -> None:
     assert (row["nodes"], row["lasts"], row["n"]) == ("n07", True, 1)
 
 
+def test_a_node_that_is_idle_longer_than_any_is_named_though_its_own_gaps_are_few(
+    tmp_path: Path,
+) -> None:
+    # users run three jobs in a row on a node; n07 is drained for five days
+    jobs, within = sessions(3), (BEGIN_S + 30.5 * DAY_S, BEGIN_S + 35.5 * DAY_S)
+    node = np.random.default_rng(3).integers(0, _NODES, jobs.height // 3 + 1).repeat(3)
+    named = pl.Series([f"n{one:02d}" for one in node[: jobs.height]])
+    is_drained = (named == "n07") & (jobs["start_s"] < within[1]) & (jobs["end_s"] > within[0])
+    elsewhere = pl.select(pl.when(is_drained).then(pl.lit("n08")).otherwise(named)).to_series()
+    clean = trends_of(_stored(jobs.with_columns(node=named), tmp_path / "a"))
+    assert clean.idle_nodes.is_empty()
+    found = trends_of(_stored(jobs.with_columns(node=elsewhere), tmp_path / "b"))
+    assert found.idle_nodes["nodes"].to_list() == ["n07"]
+
+
 def test_nodes_that_are_filled_in_their_order_are_idle_by_chance(tmp_path: Path) -> None:
     jobs = sessions(2, per_day=100).sort("start_s")
     free, nodes = np.zeros(200), list[str]()

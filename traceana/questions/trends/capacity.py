@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ from traceana.questions.trends.changes import changes_and_drift
 from traceana.questions.trends.gaps import SHORTEST_S, failure_bursts
 from traceana.questions.trends.tables import ClusterUtilization, FailureBursts, IdleNodes
 from traceana.stats.arguments import is_number
-from traceana.stats.arrays import Booleans
+from traceana.stats.arrays import Booleans, Floats
 from traceana.stats.segments import long_gaps
 from traceana.stats.time_blocks import DAY_S
 from traceana.store import Trace
@@ -52,6 +53,8 @@ _FEW_GAPS: Final = 40
 _EXCEPTION: Final = 0.05
 """p below which a gap of a node is an exception for this node."""
 _ALPHA: Final = 0.01
+_LONGER: Final = 3.0
+"""Ratio of a gap to the next longest of its node from which it is compared with those of others."""
 _ALIKE: Final = 0.6
 """Of the time of two gaps, what they have in common at least."""
 _AS_BUSY: Final = 0.7
@@ -66,7 +69,9 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
     Gaps between the jobs of a node are measured in hours, each weighted by the fraction of nodes
     that are busy in that hour of the week. A gap of six hours or more is an exception if it stands
     out from the tail of the others of its node (:func:`~traceana.stats.segments.long_gaps`; p below
-    0.05); a node of few gaps has also the times between its starts. Gaps with three fifths of their
+    0.05); a node of few gaps has also the times between its starts. One of three times the next
+    longest of its node is also compared with those of all nodes of its GPU type, in hours of busy
+    nodes. Gaps with three fifths of their
     time in common are one event. p is the probability of so many exceptions at a time by chance
     (Poisson), or of one node, by Bonferroni over nodes; it is below 0.01. All nodes that ran no job
     meanwhile are counted. The other nodes of their GPU types run meanwhile 0.7 of what all of these
@@ -85,14 +90,14 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
     busy = merge_times(rows, [_NODE], BEGIN, UNTIL)
     every = {key[0]: part for key, part in busy.partition_by(_NODE, as_dict=True).items()}
     starts = dict(rows.group_by(_NODE).agg(pl.col(BEGIN).sort()).iter_rows())
-    whole = _gaps(every, starts, window)
+    kinds = dict(trace.once(nodes_seen).select(_NODE, "gpu_type").iter_rows())
+    whole = _beside_type(_gaps(every, starts, window), every, kinds, window)
     gaps = whole.filter(pl.col("pvalue") < _EXCEPTION)
     for start, end in lost.select("start_s", "end_s").iter_rows():
         shared = pl.min_horizontal("end", pl.lit(end)) - pl.max_horizontal("start", pl.lit(start))
         gaps = gaps.filter(shared < _IN_OUTAGE * (pl.col("end") - pl.col("start")))
     idle, n_gaps = [], gaps.height
     used = rows.group_by(pl.col(_NODE).cast(pl.String)).agg(pl.col("gpu_s").sum(), jobs=pl.len())
-    kinds = dict(trace.once(nodes_seen).select(_NODE, "gpu_type").iter_rows())
     while gaps.height:
         event = _largest(gaps)
         gaps = gaps.join(event, on=[_NODE, "start"], how="anti")
@@ -146,16 +151,10 @@ def _gaps(
 ) -> pl.DataFrame:
     """Return the gaps of 6 h or more: [node, start, end, pvalue]."""
     first, last = window
-    hours = int((last - first) // _HOUR_S) + 1
-    counts = np.zeros(hours + 1)
-    for part in every.values():
-        ends = (part.select(BEGIN, UNTIL).to_numpy() - first) // _HOUR_S
-        np.add.at(counts, ends[:, 0].astype(int), 1)
-        np.add.at(counts, np.minimum(ends[:, 1].astype(int) + 1, hours), -1)
+    busy = _busy_nodes(every.values(), window)
+    hours = len(busy)
     slot = np.arange(hours) % _WEEK_H
-    usual = np.bincount(slot, np.cumsum(counts)[:-1], _WEEK_H) / np.maximum(
-        np.bincount(slot, minlength=_WEEK_H), 1
-    )
+    usual = np.bincount(slot, busy, _WEEK_H) / np.maximum(np.bincount(slot, minlength=_WEEK_H), 1)
     clock = np.concatenate([[0.0], np.cumsum(usual[slot] / max(usual.max(), 1e-9))])
     grid = first + _HOUR_S * np.arange(hours + 1)
     rows = []
@@ -176,6 +175,43 @@ def _gaps(
         ]
     schema = {_NODE: pl.String, **dict.fromkeys(("start", "end", "pvalue"), pl.Float64)}
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _busy_nodes(busy: Iterable[pl.DataFrame], window: Window) -> Floats:
+    """Return the number of nodes that are busy in each hour."""
+    hours = int((window[1] - window[0]) // _HOUR_S) + 1
+    counts = np.zeros(hours + 1)
+    for part in busy:
+        ends = (part.select(BEGIN, UNTIL).to_numpy() - window[0]) // _HOUR_S
+        np.add.at(counts, ends[:, 0].astype(int), 1)
+        np.add.at(counts, np.minimum(ends[:, 1].astype(int) + 1, hours), -1)
+    nodes: Floats = np.cumsum(counts)[:-1]
+    return nodes
+
+
+def _beside_type(
+    gaps: pl.DataFrame, every: dict[Any, pl.DataFrame], kinds: dict[Any, Any], window: Window
+) -> pl.DataFrame:
+    """Return the gaps with a smaller p, of one node, where one stands out from all of its type."""
+    pvalues: dict[tuple[Any, float], float] = {}
+    for kind in dict.fromkeys(kinds.values()):
+        parts = {node: part for node, part in every.items() if kinds.get(node) == kind}
+        clock = np.append(0.0, np.cumsum(_busy_nodes(parts.values(), window)))
+        grid = window[0] + _HOUR_S * np.arange(len(clock))
+        rows: list[tuple[Any, float, float, float]] = []
+        for node, part in parts.items():
+            start = np.append(window[0], part[UNTIL].to_numpy())
+            end = np.append(part[BEGIN].to_numpy(), window[1])
+            busy = np.maximum(np.interp(end, grid, clock) - np.interp(start, grid, clock), 0)
+            next_longest = np.sort(busy)[:-1].max(initial=0)
+            rows += [(node, at, hours, next_longest) for at, hours in zip(start, busy, strict=True)]
+        for place, p in long_gaps([hours for *_, hours, _ in rows]):
+            node, at, hours, next_longest = rows[place]
+            if hours >= _LONGER * next_longest:
+                pvalues[node, float(at)] = p / len(every)  # of all nodes together
+    keys = zip(gaps[_NODE], gaps["start"], gaps["pvalue"], strict=True)
+    least = [min(p, pvalues.get((node, start), 1.0)) for node, start, p in keys]
+    return gaps.with_columns(pvalue=pl.Series(least, dtype=pl.Float64))
 
 
 def _largest(gaps: pl.DataFrame) -> pl.DataFrame:
