@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from html import escape
 from typing import Any, Final
@@ -17,16 +17,6 @@ _FORMAT: Final = 2
 _SUM: Final = "rows_rejected"
 """Of a file: stored and not read."""
 _COUNTS: Final = ("rows_read", "rows_kept", "rows_rejected", "rows_not_applicable")
-_DECLARED: Final = (
-    "rows_replaced",
-    "mostly_nulled",
-    "ids_are_rows",
-    "unknown_words",
-    "schema_version",
-    "fingerprint",
-    "crc32",
-)
-_STORED: Final = (*_COUNTS, "rejected", "nulled", "synthetic", *_DECLARED)
 _TABLES: Final = (
     {"trace": pl.String, "table": pl.String}
     | dict.fromkeys((*_COUNTS, "rows_replaced"), pl.Int64)
@@ -156,6 +146,11 @@ class TableEntry:
     def nulled(self) -> dict[str, int]:
         """Cells set to null by rule, most first."""
         return _total([entry.nulled for entry in self.files])
+
+
+_APART: Final = {"trace", "table", "files", "state", "replaced_files"}
+_DECLARED: Final = {each.name for each in fields(TableEntry)} - _APART
+_STORED: Final = (*_COUNTS, "rejected", "nulled", "synthetic", *sorted(_DECLARED))
 
 
 def _total(counts: list[dict[str, int]]) -> dict[str, int]:
