@@ -89,9 +89,9 @@ def discover(
     return discovery
 
 
-def known_names(trace: str | None = None) -> str:
+def known_names() -> str:
     """Name one CSV of each kind, for messages."""
-    entries = [get_trace(trace)] if trace else load_catalog().values()
+    entries = load_catalog().values()
     return ", ".join(sorted({content.csvs[0] for entry in entries for content in entry.contents}))
 
 
