@@ -103,9 +103,7 @@ def grouping_columns(cohort: Cohort, /) -> list[tuple[str, str | None]]:
 def analyze_outcomes(trace: Trace) -> tuple[tuple[Outcomes, ...], pl.DataFrame, tuple[str, ...]]:
     """Return outcomes by each grouping, all tests between groups, and why some are not possible."""
     cohort = trace.once(outcome_cohort)
-    groupings: list[Outcomes] = []
-    tests: list[dict[str, Any]] = []
-    notes: list[str] = []
+    groupings, tests, notes = list[Outcomes](), list[dict[str, Any]](), list[str]()
     columns: list[tuple[str | None, str | None]] = [*grouping_columns(cohort)]
     for by, strata in columns or [(None, None)]:
         outcomes = _outcomes(cohort, by, strata, notes)
@@ -268,8 +266,7 @@ def without_limits(rows: pl.DataFrame, /, status: str = "completed") -> pl.DataF
 
 
 def _tests(cohort: Cohort, outcomes: Outcomes, by: str, notes: list[str]) -> list[dict[str, Any]]:
-    tests: list[dict[str, Any]] = []
-    group = in_sentence(key_heading(by))
+    tests, group = list[dict[str, Any]](), in_sentence(key_heading(by))
     frame = outcomes.rates.filter(pl.col(by).is_not_null() & (pl.col("n") > 0))
     able = frame.filter(pl.col("failures") < pl.col("n"))
     question = f"failure of {cohort.noun} by {group}"

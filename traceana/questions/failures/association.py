@@ -133,16 +133,10 @@ def outcome_association(
             result["note"] = f"fewer than {_MANY} clusters: the interval is conservative"
     if np.isnan(test.ci_low) or np.isnan(pvalue):
         result["note"] = "null if outcomes do not vary within groups, or between clusters"
-    result |= {
-        "n_effective": rows / test.design_effect,
-        "cramers_v": np.sqrt(test.effect),
-        "ci_low": np.sqrt(test.ci_low),
-        "ci_high": np.sqrt(test.ci_high),
-        "statistic": statistic,
-        "df": test.df,
-        "pvalue": pvalue,
-        "method": method,
-    }
+    sizes = np.sqrt([test.effect, test.ci_low, test.ci_high])
+    result |= zip(("cramers_v", "ci_low", "ci_high"), sizes, strict=True)
+    result |= {"n_effective": rows / test.design_effect, "statistic": statistic, "df": test.df}
+    result |= {"pvalue": pvalue, "method": method}
     return declared(pl.DataFrame([result], schema_of(Association)).fill_nan(None), Association)
 
 

@@ -441,20 +441,11 @@ def _test(
 def _groups(
     value: Floats, group: Integers, cluster: Integers | None, placed: Floats, confidence: float
 ) -> pl.DataFrame:
-    rank = placed @ np.bincount(group) + 0.5
-    rows = []
+    rank, rows = placed @ np.bincount(group) + 0.5, []
     for code in range(int(group.max()) + 1):
-        in_group = group == code
-        of = None if cluster is None else cluster[in_group]
-        low, high = woodruff_interval(value[in_group], of, confidence=confidence)
-        rows.append(
-            {
-                "n": int(in_group.sum()),
-                "n_clusters": None if of is None else int(np.count_nonzero(np.bincount(of))),
-                "mean_rank": float(rank[in_group].mean()),
-                "median_s": float(np.median(value[in_group])),
-                "ci_low": low,
-                "ci_high": high,
-            }
-        )
+        values, of = value[group == code], None if cluster is None else cluster[group == code]
+        row = {"n": len(values), "n_clusters": None if of is None else len(np.unique(of))}
+        row |= {"mean_rank": rank[group == code].mean(), "median_s": np.median(values)}
+        ends = woodruff_interval(values, of, confidence=confidence)
+        rows.append(row | dict(zip(("ci_low", "ci_high"), ends, strict=True)))
     return pl.DataFrame(rows).fill_nan(None)

@@ -351,8 +351,7 @@ _FEWEST_ALIKE: Final = 3
 
 def build_nodes(traces: Sequence[Trace]) -> Content:
     """Show the failures of the nodes of each trace."""
-    findings: list[Finding] = []
-    blocks: list[Block] = []
+    findings, blocks = list[Finding](), list[Block]()
     for trace in distinct_traces(traces):
         result = trace.once(compare_nodes)
         if result is None:

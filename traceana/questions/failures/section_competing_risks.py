@@ -380,11 +380,8 @@ def _limits(cohort: Cohort) -> tuple[str, Block] | None:
         reached = f"{share(row['fraction_at_limit'])} of {cohort.noun} reach their time limit"
         if row["fraction_hours"] is not None:
             reached += f", with {share(row['fraction_hours'])} of GPU-hours"
-    finding = (
-        f"{reached}; the median one uses {share(row['median'])} of its limit "
-        f"(n = {count(row['n'])})."
-    )
-    return finding, block
+    used = f"the median one uses {share(row['median'])} of its limit (n = {count(row['n'])})."
+    return f"{reached}; {used}", block
 
 
 def _goodput(cohort: Cohort) -> tuple[str, Block] | None:
@@ -445,8 +442,7 @@ _DEFINITIONS: Final = (
 
 def build_repeats(traces: Sequence[Trace]) -> Content:
     """State jobs that fail again and again, and crashes at start; nothing without them."""
-    findings: list[Finding] = []
-    tries: list[tuple[int, int]] = []
+    findings, tries = list[Finding](), list[tuple[int, int]]()
     for trace in distinct_traces(traces):
         repeats = trace.once(find_repeats)
         stated = [*_series(repeats, trace), *_crashes(repeats)] or [*_name(repeats)]
@@ -459,9 +455,9 @@ def build_repeats(traces: Sequence[Trace]) -> Content:
     soon, late = map(min, zip(*tries, strict=True))
     text = (
         f"{_DEFINITIONS} A series has at least {soon} failures, or {late} that may be later: with "
+        "that, at most 0.01 are expected by chance if half of the jobs fail and half follow an end "
+        "so soon."
     )
-    text += "that, at most 0.01 are expected by chance if half of the jobs fail and half follow an "
-    text += "end so soon."
     return Content(tuple(findings), (Text(text),))
 
 
@@ -469,13 +465,8 @@ def _series(repeats: Repeats, trace: Trace) -> Iterator[Finding]:
     for row in repeats.series.head(_NAMED).rows(named=True):
         job = f"job {row['job_name']}{_of(row['user'])}"
         heading = f"{job} failed again and again, {row['failures']:,} times"
-        yield _finding(
-            repeats,
-            row,
-            row["failures"],
-            f"{heading} ({_when(row, trace)}median runtime {duration(row['runtime_s'])})",
-            heading,
-        )
+        text = f"{heading} ({_when(row, trace)}median runtime {duration(row['runtime_s'])})"
+        yield _finding(repeats, row, row["failures"], text, heading)
 
 
 def _crashes(repeats: Repeats) -> Iterator[Finding]:
@@ -494,9 +485,8 @@ def _crashes(repeats: Repeats) -> Iterator[Finding]:
             continue  # the series has them
         what = f"of user {group}" if row["by"] == "user" else f"named {group}"
         heading = f"{row['crashes']:,} jobs {what} failed in their first minute"
-        text = (
-            f"{heading}, {share(row['crashes'] / row['ended'])} of their completed and failed jobs"
-        )
+        part = share(row["crashes"] / row["ended"])
+        text = f"{heading}, {part} of their completed and failed jobs"
         yield _finding(repeats, row, row["crashes"], text, heading)
 
 

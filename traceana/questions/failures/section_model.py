@@ -299,17 +299,15 @@ def _build(cohort: Cohort) -> Content:
         about, key = f"Odds ratios of failure of {cohort.noun}", f"failure-odds-{cohort.trace.id}"
         figure = drawing("failure-odds", model, cohort.trace, key, about)
         lead.append(Gallery((figure,)))
-    terms = model.odds_ratios.drop("log_odds", "std_error")
     first = ["feature", "level", "reference", "n", "odds_ratio", "ci_low", "ci_high"]
-    lead.append(
-        result_table(
-            terms.select(*first, "pvalue_adjusted", pl.exclude(*first, "pvalue_adjusted")),
-            OddsRatios,
-            null={"level": "", "reference": ""},
-            caption=f"Odds ratios of failure of {cohort.noun}: adjusted for all other features, "
-            "crude, and within strata of the other categories",
-        )
+    first.append("pvalue_adjusted")
+    terms = model.odds_ratios.drop("log_odds", "std_error").select(*first, pl.exclude(*first))
+    caption = (
+        f"Odds ratios of failure of {cohort.noun}: adjusted for all other features, crude, and "
+        "within strata of the other categories"
     )
+    null = {"level": "", "reference": ""}
+    lead.append(result_table(terms, OddsRatios, null=null, caption=caption))
     caption = (
         "Fit of the model, and predictions of held-out rows (calibrated: slope 1, "
         "intercept 0). Excluded: ended rows without a feature, or of a level that always or "

@@ -150,10 +150,8 @@ def _observed(log: FaultLog, failing: pl.DataFrame, size: int, confidence: float
     factor = float(np.exp(stdtrit(count - 1, (1 + confidence) / 2) * error))
     mean = log.span_s / expected
     if np.isnan(factor):
-        return {
-            "observed_s": mean,
-            "note": "no interval: one machine shows no variance between machines",
-        }
+        note = "no interval: one machine shows no variance between machines"
+        return {"observed_s": mean, "note": note}
     ends = {"observed_ci_low_s": mean / factor, "observed_ci_high_s": mean * factor}
     return {"observed_s": mean} | ends
 

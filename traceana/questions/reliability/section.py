@@ -162,8 +162,7 @@ def _offenders(result: ReliabilityResult) -> str:
         row = worst.row(0, named=True)
         excess, name = row["n"] - row["expected"], str(row[machine])
         if row["pvalue_adjusted"] < _ALARMING:
-            faults = plural(row["n"], "fault")
-            alert = f"machine {name}: {faults}, {three_digits(row['expected'])} expected"
+            alert = f"machine {name}: {plural(row['n'], 'fault')}, {expected} expected"
     else:
         text = "no machine has more faults than chance explains (adjusted p above 0.05)"
     clustered = [
@@ -197,11 +196,10 @@ def _job(intervals: pl.DataFrame, total: int) -> str:
     if row["observed_s"] is None:
         return ""
     low, high = row["observed_ci_low_s"], row["observed_ci_high_s"]
-    every = duration(row["observed_s"])
-    every += "" if low is None else f" (95 % CI {duration_range(low, high)})"
+    limits = "" if low is None else f" (95 % CI {duration_range(low, high)})"
     return (
-        f"a job on all {total:,} machines would fail every {every}, and every "
-        f"{duration(row['mean_s'])} if faults were independent."
+        f"a job on all {total:,} machines would fail every {duration(row['observed_s'])}{limits}, "
+        f"and every {duration(row['mean_s'])} if faults were independent."
     )
 
 

@@ -391,12 +391,10 @@ def cov_samples(trace: Trace, /) -> pl.DataFrame:
 
 def cov_by_job(trace: Trace, /) -> pl.DataFrame:
     """Return the distribution of each job's CoV across workers, for ddof 0 and 1."""
-    time, samples = clock(trace), worker_rows(trace).to_native()
-    covs = {ddof: iteration_cov(samples, ddof=ddof, time=time) for ddof in (0, 1)}
-    parts = (
-        summarize_cov_series(cov, time=time).with_columns(ddof=pl.lit(ddof))
-        for ddof, cov in covs.items()
-    )
+    time, samples, parts = clock(trace), worker_rows(trace).to_native(), []
+    for ddof in (0, 1):
+        cov = iteration_cov(samples, ddof=ddof, time=time)
+        parts.append(summarize_cov_series(cov, time=time).with_columns(ddof=pl.lit(ddof)))
     return pl.concat(parts).sort(*JOB_ORDER, "ddof")
 
 

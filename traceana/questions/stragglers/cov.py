@@ -523,12 +523,10 @@ def _best_row(ticks: pl.DataFrame, rows: dict[Any, Floats]) -> dict[str, Any]:
     first = max(0, alignment.shift)
     last = min(len(row), alignment.shift + len(cov))
     mine = slice(first - alignment.shift, last - alignment.shift)
-    difference = np.abs(cov[mine] - row[first:last])
+    difference, bound = np.abs(cov[mine] - row[first:last]), ticks["bound"].to_numpy()[mine]
     present = np.isfinite(difference)
-    bound = ticks["bound"].to_numpy()[mine]
     judged = present & np.isfinite(bound)
-    within = difference[judged] <= bound[judged]
-    start = int(np.flatnonzero(present)[0])
+    within, start = difference[judged] <= bound[judged], int(np.flatnonzero(present)[0])
     return {
         "cov_job_id": name,
         "first_sample": first + start,

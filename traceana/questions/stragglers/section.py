@@ -265,10 +265,8 @@ def _findings(trace: Trace, jobs: pl.DataFrame, result: StragglerResult) -> list
     parts = [max(most[name] or 0.0, 0.0) for name in ("episodes_fraction", "levels_fraction")]
     if max(parts) >= _LEAST_CAUSE:
         episodes, levels = map(share, parts)
-        causes = (
-            f"of the loss of {job}, {episodes} is due to episodes and {levels} to workers that "
-        )
-        findings.append(Finding(f"{causes}are slower beyond noise."))
+        text = f"of the loss of {job}, {episodes} is due to episodes and {levels} to workers that "
+        findings.append(Finding(f"{text}are slower beyond noise."))
     return findings
 
 
