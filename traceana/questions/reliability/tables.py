@@ -160,24 +160,6 @@ class CheckpointIntervals(ResultTable):
 class ReliabilityResult(Result):
     """Result of :func:`~traceana.machine_reliability`.
 
-    Attributes
-    ----------
-    total_machines, is_stated
-        Number of machines observed, with those that never failed, and whether it was stated; else
-        only machines with a fault are counted.
-    window_s
-        Beginning and end of the observation window.
-    overall, groups
-        One row for all faults; the same by group, None without `by`.
-    machines, counts
-        Machines with a fault, compared with chance; machines by their number of faults, with the
-        expectation of two distributions.
-    dispersion
-        Variance of the number of faults over machines, and over blocks of time.
-    concurrent, periods, down
-        Machines down at a time, faults over time, and each change of the machines down; the first
-        and the last are None where the log has no ends.
-
     Examples
     --------
     >>> import polars as pl, traceana
@@ -188,16 +170,27 @@ class ReliabilityResult(Result):
     """
 
     total_machines: int
+    """Machines observed, with those that never failed if it was stated, else those with a fault."""
     is_stated: bool
+    """Whether the number of machines was stated."""
     window_s: tuple[float, float]
+    """Beginning and end of the observation window."""
     overall: Annotated[pl.DataFrame, MachineReliability]
+    """One row for all faults."""
     groups: Annotated[pl.DataFrame | None, MachineReliability]
+    """The same by group; None without `by`."""
     machines: Annotated[pl.DataFrame, MachineFaults]
+    """Machines with a fault, compared with chance."""
     counts: Annotated[pl.DataFrame, FaultCounts]
+    """Machines by their number of faults, with the expectation of two distributions."""
     dispersion: Annotated[pl.DataFrame, FaultDispersion]
+    """Variance of the number of faults over machines, and over blocks of time."""
     concurrent: Annotated[pl.DataFrame | None, ConcurrentFaults]
+    """Machines down at a time; None where the log has no ends."""
     periods: Annotated[pl.DataFrame, FaultPeriods]
+    """Faults over time."""
     down: Annotated[pl.DataFrame | None, MachinesDown]
+    """Each change of the machines down; None where the log has no ends."""
 
     drawn_by = "plot_faults_over_time"
 

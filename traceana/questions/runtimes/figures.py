@@ -62,10 +62,8 @@ def plot_distribution_fit(
         logarithmic, where a power law is a straight line. "quantiles": quantile-quantile plot.
     families
         Families to draw; None: the four best with parameters.
-    what
-        Label of the values.
-    unit
-        Unit of the values, for the label.
+    what, unit
+        Label of the values, and their unit for it.
 
     Examples
     --------
@@ -167,10 +165,9 @@ def plot_empirical_distribution(
         Title of the figure.
     log_x
         Whether the axis of values is logarithmic; a value of 0 is at the left end.
-    durations
-        Whether the values are seconds, whose ticks are then 1 min, 1 h, 1 d.
-    sizes
-        Whether the values are bytes, whose ticks are then 10 kB, 1 MB, 1 GB.
+    durations, sizes
+        Whether the values are seconds, whose ticks are then 1 min, 1 h, 1 d, or bytes, whose ticks
+        are 10 kB, 1 MB, 1 GB.
 
     Examples
     --------
@@ -243,10 +240,9 @@ def plot_runtime_against(
         Rows of one group of what `mean_by_value` returns for runtimes in s.
     x_label
         Label of the feature, with its unit.
-    log_x
-        Whether its axis is logarithmic; a feature of 0 is then at the left end.
-    log_y
-        Whether the axis of runtimes is logarithmic.
+    log_x, log_y
+        Whether its axis, and that of runtimes, is logarithmic; a feature of 0 is then at the left
+        end.
     heading
         Title of the figure.
 

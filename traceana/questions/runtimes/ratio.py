@@ -289,10 +289,9 @@ def predict_runtimes(
         are long.
     same
         Columns that runs of the same job share.
-    quantiles
-        Quantiles to predict, each in (0, 1).
-    split
-        Fraction of the jobs that are submitted before the split, in (0, 1).
+    quantiles, split
+        Quantiles to predict, and fraction of the jobs that are submitted before the split, each in
+        (0, 1).
     submit, end, runtime
         Columns of the submission and the end (seconds or datetimes), and of the runtime (seconds or
         a duration).

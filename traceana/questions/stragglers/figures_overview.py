@@ -70,10 +70,8 @@ def plot_worker_times(
     ----------
     samples
         Rows of `worker_samples` of one job: [job_id, worker, time, value].
-    time
-        Column of the time; by default time_s or step.
-    worker, value
-        Columns of the worker and the mini-batch time.
+    time, worker, value
+        Columns of the time (by default time_s or step), the worker and the mini-batch time.
     unit
         Unit of the value, for the label.
     stragglers
@@ -331,16 +329,12 @@ def plot_straggler_overview(
 
     Parameters
     ----------
-    samples
-        Rows of `worker_samples` of the job.
-    cov
-        What `iteration_cov` returns for the job.
+    samples, cov
+        Rows of `worker_samples` of the job, and what `iteration_cov` returns for it.
     time
         Column of the time in both.
-    unit
-        Unit of the mini-batch times, for the label.
-    ddof
-        The ddof of the CoVs, for the label.
+    unit, ddof
+        Unit of the mini-batch times and ddof of the CoVs, for the labels.
 
     Examples
     --------
