@@ -228,3 +228,28 @@ def test_the_rate_is_also_stated_without_planned_maintenance(
     told = ", of which 30 are planned maintenance: without it, 1.67."  # 10 of 60 * 100 node-days
     assert "6.67 faults per 1,000 node-days" in first
     assert (told in first) == (text != "unplanned")
+
+
+@pytest.mark.parametrize("is_rack", [True, False])
+def test_machines_of_a_rack_that_fail_together_are_an_alert(
+    tmp_path: Path, *, is_rack: bool
+) -> None:
+    """Four times 7 of 8 machines within a minute, or of all 40; one machine fails most often."""
+    rng = np.random.default_rng(4)
+    single = [(int(rng.integers(40)), float(at)) for at in rng.uniform(0, 40 * 86_400, 30)]
+    single += [(30, 86_400.0 * day) for day in range(10)]
+    together = [
+        (int(machine), at + float(rng.uniform(0, 60)))
+        for at in (1e6, 1.6e6, 2e6, 3e6)
+        for machine in rng.choice(8 if is_rack else 40, 7, replace=False)
+    ]
+    machine, start = zip(*single, *together, strict=True)
+    faults = {"machine_id": [f"n{one:02d}" for one in machine], "start_s": start}
+    machines = pl.DataFrame({"machine_id": [f"n{one:02d}" for one in range(40)], "gpus": 8.0})
+    traceana.add_table(pl.DataFrame(faults), trace="mine", table="faults", store=tmp_path)
+    traceana.add_table(machines, trace="mine", table="machines", store=tmp_path)
+    findings = section.build([traceana.open_store(tmp_path).trace("mine")]).findings
+    alerts = [getattr(one, "alert", "") for one in findings]
+    text = "mine: 8 machines failed together, 4 times (n00, n01, n02 and 5 others)"
+    assert alerts.count(text) == is_rack
+    assert any("together, " in alert for alert in alerts) == is_rack

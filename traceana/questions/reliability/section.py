@@ -13,6 +13,7 @@ from traceana.page.section import Section
 from traceana.questions.reliability.jobs import (
     NEEDS,
     count_planned,
+    failing_together,
     fault_trends,
     group_column,
     is_known,
@@ -101,6 +102,7 @@ def _trace(trace: Trace) -> Content:
     findings = (
         _rate(result, count_planned(trace)),
         _offenders(result),
+        _together(trace, total),
         *_trends(trace, by, result.window_s),
         _job(jobs.intervals, total),
     )
@@ -175,6 +177,20 @@ def _offenders(result: ReliabilityResult) -> str:
             f"{listed(clustered)}"
         )
     return Finding(f"{text}.", alert=alert, machine=name, cost_jobs=excess)
+
+
+def _together(trace: Trace, total: int) -> str:
+    """State the machines that fail at the same times: they share a rack, a switch or power."""
+    if (found := failing_together(trace, total)) is None:
+        return ""
+    machines, times = found
+    names = [*machines[:_NAMED]]
+    names += [f"{len(machines) - _NAMED} others"] if len(machines) > _NAMED else []
+    text = f"{len(machines):,} machines failed together, {times:,} times ({listed(names)})"
+    cost = float(times * len(machines))
+    return Finding(
+        f"{text}.", n=times, cost_jobs=cost, certainty="estimated", alert=text, heading=text
+    )
 
 
 def _trends(trace: Trace, by: str, window_s: tuple[float, float]) -> Iterator[Finding]:
