@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+import pytest
 
 from tests.report.reader import read_page, section
 from traceana.ingesters import ingest
@@ -58,3 +63,18 @@ def test_jobs_that_are_twice_in_the_log_under_another_id_are_counted(tmp_path: P
         page = build_report(store, out=tmp_path / "out", only="data-quality").read_text()
         told = "20 jobs equal another one in all but the id (40 GPU-hours)"
         assert (told in page) == bool(stated)
+
+
+@pytest.mark.parametrize(("astray", "n"), [(None, 0), ("9999-12-31", 1), ("1970-01-01", 1)])
+def test_a_time_far_from_all_others_is_an_alert(tmp_path: Path, astray: str | None, n: int) -> None:
+    begin = 1_767_225_600.0  # 2026-01-01
+    start = begin + 86_400.0 * np.random.default_rng(1).uniform(0, 40, 300)
+    end = start + 3600
+    if astray:
+        time_s = datetime.fromisoformat(f"{astray}T00:00:00+00:00").timestamp()
+        (end if time_s > begin else start)[7] = time_s
+    jobs = pl.DataFrame({"start_s": start, "end_s": end, "gpus": 1.0, "user": "ann"})
+    page = build_report({"jobs": jobs}, out=tmp_path, formats="md", only="data-quality,trends")
+    head = page.read_text(encoding="utf-8").split("## Trends")[0]
+    assert head.count("1 job with a time far from those of all others") == n
+    assert head.count("whose period is 39.") == n  # of 40 days, without the first and last jobs

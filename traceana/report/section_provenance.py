@@ -28,10 +28,11 @@ from traceana.page.blocks import (
 from traceana.page.finding import Finding
 from traceana.page.section import Context, Section
 from traceana.report.tables import Rejections, RowCounts, SourceFiles, UnknownValues
+from traceana.stats.time_blocks import YEAR_S
 from traceana.store import Ledger, Manifest, Trace
 from traceana.store.manifest import SELECTED
 from traceana.tables.declare import schema_of
-from traceana.tables.formatting import hours_text, plural
+from traceana.tables.formatting import duration, hours_text, plural
 
 _LIBRARIES = ("polars", "numpy", "scipy", "matplotlib")
 _TERMS: Final[dict[str, dict[str, str]]] = tomllib.loads(
@@ -175,8 +176,10 @@ def build_data_quality(context: Context) -> Content:
         for note in trace.manifest.notes
         if note.startswith(SELECTED)
     )
-    twice = tuple(finding for trace in context.traces for finding in _twice(trace))
-    findings = _findings(tables) + twice + selected + _altered(ledgers) + _remarks(ledgers)
+    doubts = tuple(
+        finding for trace in context.traces for of in (_astray, _twice) for finding in of(trace)
+    )
+    findings = _findings(tables) + doubts + selected + _altered(ledgers) + _remarks(ledgers)
     return Content(findings, tuple(blocks))
 
 
@@ -209,6 +212,41 @@ def _findings(tables: pl.DataFrame) -> tuple[Finding, ...]:
     heading = f"{plural(n, 'row')} {'was' if n == 1 else 'were'} rejected"
     text = f"{read} Rejected rows: {named}. All other rows were kept."
     return (Finding(text, heading=heading),)
+
+
+_FEW: Final = 0.005
+_ASTRAY: Final = 10
+"""Fraction of the jobs that may have a time astray, and by how many periods of the others it is."""
+
+
+def _astray(trace: Trace) -> Iterator[Finding]:
+    """State the jobs with a time far from those of nearly all others: they stretch the window."""
+    stated = trace.manifest.tables["jobs"].columns if trace.has("jobs") else ()
+    times = [name for name in ("submit_s", "start_s", "end_s") if name in stated]
+    if not times:
+        return
+    jobs = trace.scan("jobs").select(times).collect()
+    ends = [jobs[name].quantile(q) for name in times for q in (_FEW, 1 - _FEW)]
+    known = [end for end in ends if end is not None]
+    if not known:
+        return
+    first, last = min(known), max(known)
+    reach = max(_ASTRAY * (last - first), YEAR_S)
+    far = pl.any_horizontal(
+        (pl.col(name) < first - reach) | (pl.col(name) > last + reach) for name in times
+    )
+    if not (n := jobs.filter(far).height):
+        return
+    period = duration(last - first)
+    heading = f"{plural(n, 'job')} with a time far from those of all others"
+    yield Finding(
+        f"{trace.label}: {heading}: the period of nearly all is {period}. Rates by time, GPUs "
+        "allocated and GPU-hours are wrong if the time is; correct it, or leave the job out.",
+        n=n,
+        cost_jobs=jobs.height,
+        heading=heading,
+        alert=f"{trace.label}: {heading}, whose period is {period}: numbers by time may be wrong",
+    )
 
 
 _SAME: Final = ("cluster", "user", "job_name", "queue", "status", "gpus", "cpus", *NODES)

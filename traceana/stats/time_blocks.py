@@ -59,6 +59,9 @@ def _correlations(x: Floats) -> Floats:
 
 
 DAY_S: Final = 86_400.0
+YEAR_S: Final = 366 * DAY_S
+LONGEST_S: Final = 400 * YEAR_S
+"""Span beyond which a time is wrong, such as an end in the year 9999, and no hour is counted."""
 MIN_BLOCKS: Final = 10
 """Blocks of time below which `note` states that there are few."""
 _UNITS_S: Final = (DAY_S, 21_600.0, 3600.0, 600.0, 60.0)

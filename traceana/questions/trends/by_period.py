@@ -29,7 +29,7 @@ from traceana.errors import DataError
 from traceana.questions.trends.gaps import gap_pvalues
 from traceana.questions.trends.tables import Outages, Trends
 from traceana.stats.arguments import check_choice, is_number
-from traceana.stats.time_blocks import DAY_S
+from traceana.stats.time_blocks import DAY_S, LONGEST_S
 from traceana.store.frames import (
     Names,
     as_names,
@@ -69,6 +69,8 @@ def divide_window(
 ) -> Periods:
     """Divide a window into whole periods, the first and last clipped to it."""
     first, last = window
+    if period is None and last - first > LONGEST_S:  # a time is wrong
+        return Periods("period", [first, last], ["period 1"])
     if period is None:
         period = next((p for p, s in _PERIODS.items() if last - first <= _MOST * s[0]), "year")
     check_choice("period", period, _PERIODS)

@@ -39,7 +39,7 @@ from traceana.questions.trends.tables import ClusterUtilization, FailureBursts, 
 from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Booleans, Floats
 from traceana.stats.segments import long_gaps
-from traceana.stats.time_blocks import DAY_S
+from traceana.stats.time_blocks import DAY_S, LONGEST_S
 from traceana.store import Trace
 from traceana.store.frames import admit_columns, collect, column_names, open_frame
 from traceana.tables.declare import declared, returns, schema_of
@@ -82,7 +82,7 @@ def idle_nodes(trace: Trace, lost: pl.DataFrame, timezone: str | None, /) -> pl.
     none = declared(pl.DataFrame(schema=schema_of(IdleNodes)), IdleNodes)
     name = node_column(trace.manifest.tables["jobs"].columns)
     window = trace.once(window_of)
-    if name is None or window is None or window[1] - window[0] < 7 * DAY_S:
+    if name is None or window is None or not 7 * DAY_S <= window[1] - window[0] <= LONGEST_S:
         return none
     rows = _on_nodes(trace, name, window)
     if rows[_NODE].n_unique() < 2:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, pdtrc, stdtr, stdtrit
 
 from traceana.stats.segments import long_gaps
-from traceana.stats.time_blocks import DAY_S, MIN_BLOCKS, autocorrelation, time_blocks
+from traceana.stats.time_blocks import DAY_S, LONGEST_S, MIN_BLOCKS, autocorrelation, time_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -34,7 +34,9 @@ def gap_pvalues(
     """Return p of the gaps without a running job, by place; `waits` has submit_s, start_s, user."""
     submit, start = (waits[name].to_numpy() for name in ("submit_s", "start_s"))
     idle = np.flatnonzero(begin[1:] - latest[:-1] >= SHORTEST_S).tolist()
-    of_starts = dict(long_gaps(expected_starts(begin, *window), shape=_SHAPE))
+    is_short = window[1] - window[0] <= LONGEST_S
+    expected = expected_starts(begin, *window) if is_short else begin[:0]
+    of_starts = dict(long_gaps(expected, shape=_SHAPE))
     of_waits = waits_in_gaps(begin, latest, submit, start)
     of_users = _users_in_gaps(waits.sort("submit_s"), {i: (latest[i], begin[i + 1]) for i in idle})
     each = (of_starts, of_waits, of_users)

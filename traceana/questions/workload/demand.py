@@ -33,6 +33,7 @@ from traceana.questions.workload.tables import (
 )
 from traceana.stats.arguments import check_count, is_number
 from traceana.stats.arrays import Floats, Integers
+from traceana.stats.time_blocks import LONGEST_S
 from traceana.store.frames import (
     LARGEST,
     Names,
@@ -525,7 +526,7 @@ def seasonality(times_s: ArrayLike, /, *, rng: int = 1) -> pl.DataFrame:
     for name, (length_s, slots, fewest) in _CYCLES.items() if len(times) else ():
         first = np.ceil(times.min() / length_s)
         cycles = int(times.max() // length_s - first)
-        if cycles < fewest:
+        if cycles < fewest or cycles * length_s > LONGEST_S:
             continue
         place = ((times - first * length_s) // (length_s / slots)).astype(np.int64)
         place = place[(place >= 0) & (place < cycles * slots)]
