@@ -116,6 +116,26 @@ def test_admission_meets_more_deadlines_than_none() -> None:
     assert max(met, key=met.__getitem__) == "elasticflow"
 
 
+@pytest.mark.parametrize(
+    ("late_submit", "started"), [(20, [True, False, False]), (200, [True, True, False])]
+)
+def test_jobs_that_arrive_in_a_slot_are_admitted_together_or_not_at_all(
+    late_submit: int, started: list[bool]
+) -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["first", "due", "late"],
+            "submit_s": [0, 10, late_submit],
+            "runtime_s": [1000, 1000, 1000],
+            "gpus": [1, 1, 1],
+            "deadline_s": [9000, 9000, late_submit + 1],
+        }
+    ).with_columns(model=pl.lit("m"), batch_size=64, iterations=1000)
+    rates = pl.DataFrame({"model": "m", "batch_size": 64, "gpus": [1], "iterations_per_s": [1.0]})
+    found = simulate_schedule(jobs, policy="elasticflow", profiles=rates, gpus=8).jobs
+    assert found["start_s"].is_not_null().to_list() == started
+
+
 def test_jobs_without_a_deadline_take_none_of_the_deadlines_of_others() -> None:
     jobs = _jobs(120, np.random.default_rng(3))
     due = pl.col("job_id") % 2 == 0

@@ -81,10 +81,11 @@ class ElasticFlow(SlottedPolicy):
     """ElasticFlow (ASPLOS'23): minimum satisfactory shares, then the largest marginal return.
 
     Jobs are planned in order of deadline, each at the smallest level (profiled number of GPUs, up
-    to the first that is no faster) that meets its deadline beside those before. With `admission`,
-    jobs that arrive in a slot are declined if one of them, or an earlier job, would miss its
-    deadline. Free GPUs are given away one level at a time, to a job without GPUs first, else in the
-    publisher's order of marginal GPU time. Jobs are placed from the largest to the smallest on
+    to the first that is no faster) that meets its deadline beside those before, or one less at
+    first if that suffices. With `admission`, jobs that arrive in a slot are declined if one of
+    them, or an earlier job, would miss its deadline. Free GPUs are given away one level at a time,
+    to a job without GPUs first, else to the one whose GPU time grows most by GPU, as in the
+    publisher's code (in the paper: falls most). Jobs are placed from the largest to the smallest on
     consecutive GPUs; each scheduling costs the published overhead. Ends are those of slots; a
     deadline is met if the last plan before the end meets it, or its end where the trace states the
     slots. Without `least` every job is planned on as many GPUs as possible.
