@@ -443,9 +443,10 @@ class KeyFilter:
 
 
 def merge_newest(
-    parts: Sequence[Path], writer: TableWriter, table: str, keep: Mapping[str, pl.DataType]
+    places: Sequence[Path], writer: TableWriter, table: str, keep: Mapping[str, pl.DataType]
 ) -> int:
-    """Write the newest record of each key, and return how many others were replaced."""
+    """Write the newest record of each key, and what was rejected; return how many were replaced."""
+    parts = [place / f"{table}.parquet" for place in places]
     scans = [pl.scan_parquet(path, glob=False) for path in parts]
     recurs = scans[-1].select(pl.col(OCCASION).is_not_null().any()).collect().item()
     index = pl.concat([_index(scan, table, recurs=recurs) for scan in scans]).with_row_index("at")
@@ -471,14 +472,11 @@ def merge_newest(
             rows = rows.filter(marks["is_kept"])
             missing = [pl.lit(None).alias(name) for name in schema if name not in rows.columns]
             writer.keep(rows.with_columns(missing).select(*schema).cast(pl.Schema(schema)))
+    for path in (place / "rejected" / f"{table}.parquet" for place in places):
+        if path.is_file():
+            for batch in pq.ParquetFile(path, pre_buffer=False).iter_batches(_ROWS):
+                writer.reject(cast("pl.DataFrame", pl.from_arrow(batch)))
     return index.filter(~pl.col("is_kept")).height
-
-
-def append_rejected(path: Path, writer: TableWriter) -> None:
-    """Add the rejected rows of a file, if it is there."""
-    if path.is_file():
-        for batch in pq.ParquetFile(path, pre_buffer=False).iter_batches(_ROWS):
-            writer.reject(cast("pl.DataFrame", pl.from_arrow(batch)))
 
 
 def _index(scan: pl.LazyFrame, table: str, *, recurs: bool) -> pl.DataFrame:

@@ -22,8 +22,6 @@ from traceana.ingesters.readers.reader import Rows, open_reader
 from traceana.ingesters.readers.sacct import expand_lists
 from traceana.schema import STATUSES, decisive_columns, get_rules, get_table
 
-KINDS: Final[tuple[Kind, ...]] = ("text", "time", "number")
-"""Of several kinds in which a column is used, it is read as the first."""
 _LARGEST_WHOLE: Final = 2.0**63
 ROW: Final = "\0row"
 """Column of the rows' numbers as text, where they are ids."""
@@ -320,7 +318,7 @@ def _views(
         null = mapping.source[name].null if name in mapping.source else ()
         if "number" in kinds and not all(map(_is_number, null)):
             kinds.add("text")
-        read[name] = next(kind for kind in KINDS if kind in kinds)
+        read[name] = min(kinds, key=("text", "time", "number").index)
         view = source_name(name, read[name])
         if null and read[name] != "number":
             nulls[view] = null

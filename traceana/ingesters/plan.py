@@ -230,10 +230,7 @@ class _TableStep:
         keep: dict[str, pl.DataType],
     ) -> TableEntry:
         places = [*([self.folder] if earlier else []), self.folder / _SCRATCH]
-        name = f"{self.table}.parquet"
-        replaced = build.merge_newest([place / name for place in places], writer, self.table, keep)
-        for place in places:
-            build.append_rejected(place / "rejected" / name, writer)
+        replaced = build.merge_newest(places, writer, self.table, keep)
         if earlier is None:
             return replace(entry, rows_replaced=replaced)
         both = hashlib.sha256(f"{earlier.fingerprint} {entry.fingerprint}".encode())
