@@ -48,12 +48,6 @@ def read_header(head: bytes, separator: str = ",") -> list[str]:
         return text.split(separator)
 
 
-def find_separator(head: bytes) -> str:
-    """Return what separates a first line's names: the sign that makes most of them."""
-    signs = _SEPARATORS if any(sign.encode() in head for sign in _SEPARATORS) else "," + _RARE
-    return max(signs, key=lambda sign: len(read_header(head, sign)))
-
-
 @dataclass(frozen=True)
 class Block:
     """Some consecutive lines of a CSV, whole, each with its line end."""
@@ -291,7 +285,8 @@ def _open(file: CsvFile, _timezone: str) -> Rows:
         raise SourceError(f"{file.where}: the first line is empty; expected names or data")
     if b"\r" in file.head and b'"' not in file.head:
         raise SourceError(f"{file.where}: lines end in CR alone; save it with LF or CR LF")
-    separator = find_separator(file.head)
+    signs = _SEPARATORS if any(sign.encode() in file.head for sign in _SEPARATORS) else "," + _RARE
+    separator = max(signs, key=lambda sign: len(read_header(file.head, sign)))
     columns = read_header(file.head, separator)
     if file.columns:
         if len(columns) != len(file.columns):

@@ -47,7 +47,8 @@ def find_layout(file: CsvFile, /) -> Layout | None:
         lines += beginning(file, _LONGEST_HEADER).decode(errors="replace").splitlines()[1:]
     n_blank = next((n for n, line in enumerate(lines) if line.strip()), 0)
     text = lines[n_blank]
-    if seems_accounting(text) if file.columns is None else "JobID" in file.columns:
+    is_record = _MARK.search(text[:_LONGEST]) is not None
+    if is_record if file.columns is None else "JobID" in file.columns:
         return _without_header(file, text)
     words = text.split(" ")  # a tab may separate fields
     if "JobID" in words and len(_KNOWN & set(words)) >= _FEWEST_KNOWN:
@@ -201,11 +202,6 @@ _TIMES: Final = {3: ("Submit", "Start", "End"), 4: ("Submit", "Eligible", "Start
 _GUESSED_LINES: Final = 1000
 _LONGEST: Final = 4096  # characters of a line: searching takes the square of them
 _FIT: Final = 0.98
-
-
-def seems_accounting(head: str, /) -> bool:
-    """Return whether a first line is a record of sacct rather than its header."""
-    return _MARK.search(head[:_LONGEST]) is not None
 
 
 def guess_columns(lines: list[str], /) -> tuple[str, ...] | None:

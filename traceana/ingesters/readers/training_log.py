@@ -74,12 +74,6 @@ def _is_marked(line: str) -> bool:
     return any(mark in line for mark in _MARKS)
 
 
-def worker_of(line: str, /) -> str:
-    """Return the worker that a line begins with; ``all`` where the step time is of the job."""
-    matches = (pattern.search(line) for pattern in _WORKERS)
-    return next((match[1] for match in matches if match), "all")
-
-
 def _open(file: CsvFile, _timezone: str) -> Rows:
     name = find_format(file)
     if name is None:
@@ -122,7 +116,8 @@ class _Steps:
         match = _FORMATS[self._name].search(line)
         if match is None:
             return None
-        worker = worker_of(line)
+        marks = (pattern.search(line) for pattern in _WORKERS)
+        worker = next((mark[1] for mark in marks if mark), "all")  # the time is that of the job
         step, *numbers = match.groups()
         if self._name == "timers":  # DeepSpeed's forward, backward and step
             step, numbers = self._steps.pop(worker, None), [*match.groups()]
