@@ -295,7 +295,7 @@ def faults_of_jobs(
 NEEDS: Final = ({"faults": ("machine_id", "start_s")}, {"jobs": ("end_reason", "end_s", "status")})
 _FEWEST: Final = 3  # faults of a scheduler's log below which nothing is reported
 _FEWEST_OF_TREND: Final = 10
-_FEWEST_TOGETHER: Final = 2  # machines that are no group
+_FEWEST_TOGETHER: Final = 3  # machines
 _SURE: Final = 0.01
 _PLANNED: Final = {
     "class": r"(?i)^(scheduled|planned)?[ _-]?maint",
@@ -402,19 +402,24 @@ def fault_trends(trace: Trace, by: str, window_s: tuple[float, float], /) -> pl.
 def failing_together(trace: Trace, total: int, /) -> tuple[list[str], int] | None:
     """Return the machines that fail at the same times again and again, as those of a rack.
 
-    And how many times. Faults are together if each begins at most 5 min after the one before, of
-    half of the machines at most. Of two such times the machines in common are counted, without the
-    machine of the most times; they are more than chance explains (Poisson) at p below 0.01.
+    And how many times. Faults of three machines or more, but not of more than half of all, are
+    together if each begins at most 5 min after the one before. Of two such times the machines in
+    common are counted, without the machine of the most times; they are more than chance explains
+    (Poisson, with the faults of each machine at other times) at p below 0.01.
     """
     faults = faults_of(trace).select(pl.col("machine_id").cast(pl.String), "start_s").drop_nulls()
     faults = faults.filter(~pl.col("machine_id").str.contains(",")).sort("start_s")
     event = (pl.col("start_s").diff() > _TOGETHER_S).cum_sum().fill_null(0)
     each = faults.select("machine_id", event=event).unique(maintain_order=True).collect()
-    each = each.filter(pl.len().over("event").is_between(2, total / 2))
+    is_together = pl.len().over("event").is_between(_FEWEST_TOGETHER, total / 2)
+    alone = each.filter(~is_together)["machine_id"].value_counts()["count"].to_numpy() + 1.0
+    each = each.filter(is_together)
     machines = each["machine_id"].value_counts().filter(pl.col("count") > 1)
     n, sizes = machines["count"].sort().to_numpy(), each["event"].value_counts()["count"].to_numpy()
-    common, expected = n * (n - 1) / 2, (sizes.sum() ** 2 - (sizes**2).sum()) / (2 * total)
-    if len(n) <= _FEWEST_TOGETHER or pdtrc(common[:-1].sum() - 1, expected) >= _SURE:
+    common, never = n * (n - 1) / 2, total - len(alone)
+    same = ((alone**2).sum() + never) / (alone.sum() + never) ** 2
+    expected = (sizes.sum() ** 2 - (sizes**2).sum()) / 2 * same
+    if len(n) < _FEWEST_TOGETHER or pdtrc(common[:-1].sum() - 1, expected) >= _SURE:
         return None
     group = each.join(machines, on="machine_id")
     times = group["event"].value_counts().filter(pl.col("count") > 1).height
