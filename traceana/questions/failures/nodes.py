@@ -70,10 +70,9 @@ def node_failures(
         One row per job: `node`, `status` and those of the other columns that are there; eager or
         lazy, of any supported engine. Only completed and failed jobs with a node count. The columns
         gpus and runtime_s, if there, set the GPU-hours lost.
-    node
-        Column of the nodes of a job, separated by commas.
-    strata
-        Columns within whose values jobs are compared; those that the frame lacks are left out.
+    node, strata
+        Columns of the nodes of a job, separated by commas, and those within whose values jobs are
+        compared, of which the frame may lack some.
     status, end_reason
         Columns of the status and of the end reason. Ends of class user limit or scheduler (see
         :func:`with_end_class`) are no failure of a node: such jobs count as jobs without failure.

@@ -262,12 +262,11 @@ def variance_fraction(
     ----------
     frame, by, confidence
         As in :func:`outcome_rates`. Rows without a value (null or NaN) are excluded and counted.
-    value
-        Column of numbers or a Boolean column, such as whether a job failed.
+    value, log
+        Column of numbers or a Boolean column, such as whether a job failed, and whether to use the
+        logarithm, as for runtimes; values of 0 and below are excluded then.
     cluster
         Column of the user or another unit with several rows, without nulls.
-    log
-        Whether to use the logarithm, as for runtimes; values of 0 and below are excluded then.
 
     Returns
     -------

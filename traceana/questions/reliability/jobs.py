@@ -69,12 +69,10 @@ def job_failure_interval(
 
     Parameters
     ----------
-    faults, machine, start, end, total_machines, window
+    faults, machine, start, end, total_machines, window, confidence
         As in :func:`machine_reliability`.
     machines
         Machines N of the job, or several numbers.
-    confidence
-        Coverage of the intervals, in (0, 1).
 
     Returns
     -------

@@ -75,7 +75,7 @@ def compare_distributions(
 
     Parameters
     ----------
-    frame, by
+    frame, by, confidence
         As in :func:`outcome_rates`. Rows without a cluster are excluded.
     value
         Column of numbers, none negative; null and NaN are missing.
@@ -83,8 +83,6 @@ def compare_distributions(
         Column of the independent unit, such as user; None: rows are independent. With clusters, p
         and interval of the KS distance are by the wild bootstrap of whole clusters, null below ten
         effective clusters.
-    confidence
-        Coverage of the intervals, in (0, 1).
     resamples, rng
         Bootstrap samples for the interval of the KS distance, and with `cluster` its p; their seed
         or generator.
@@ -382,10 +380,9 @@ def fitted_quantiles(
         What :func:`fit_distributions` returns.
     families
         Families with parameters; None for all.
-    points
-        Approximate number of quantiles: half are evenly spaced, half approach the maximum.
-    confidence
-        Coverage of the pointwise intervals, in (0, 1).
+    points, confidence
+        Approximate number of quantiles (half are evenly spaced, half approach the maximum), and
+        coverage of their pointwise intervals, in (0, 1).
 
     Returns
     -------

@@ -295,10 +295,8 @@ def predict_runtimes(
     submit, end, runtime
         Columns of the submission and the end (seconds or datetimes), and of the runtime (seconds or
         a duration).
-    cluster
-        Column of the independent unit, such as user; None: rows are independent.
-    confidence
-        Coverage of the interval of the skill, in (0, 1), by linearization of a ratio.
+    cluster, confidence
+        As in :func:`outcome_rates`; the interval of the skill is by linearization of a ratio.
 
     Returns
     -------

@@ -248,10 +248,8 @@ def summarize_cov_series(
     cut_at
         Time at which the table ends for every job, in the unit of `time`: a job that reaches it
         is right-truncated.
-    lags
-        Number of autocorrelations.
-    confidence
-        Coverage of the intervals, in (0, 1).
+    lags, confidence
+        Number of autocorrelations, and coverage of the intervals, in (0, 1).
 
     Returns
     -------
