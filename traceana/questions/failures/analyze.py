@@ -453,7 +453,11 @@ def compare_nodes(trace: Trace, /) -> NodesFound | None:
         name = NODES[-1]
         if not manifest.has("instances", (name,)):
             return None
-        jobs = _with_machine(jobs, trace.rows("instances"))
+        # the machine of the jobs whose instances all ran on one
+        machine, instances = nw.col(name), trace.rows("instances").group_by("job_id")
+        of_job = instances.agg(machine.min(), machine.max().alias("last"))
+        alone = of_job.filter(machine == nw.col("last")).drop("last")
+        jobs = jobs.join(alone, on="job_id", how="left")
     ended = jobs.filter(nw.col("status").cast(nw.String).is_in(["completed", "failed"]))
     has = {*ended.collect_schema().names()}
     rows = collect(ended.select([name for name in (name, *_OF_NODES) if name in has]))
@@ -497,11 +501,3 @@ def _trend(ended: pl.DataFrame, node: str) -> dict[str, str]:
         str(name): sparkline(np.bincount(parts["part"], minlength=_PARTS).tolist())
         for (name,), parts in of.group_by(node)
     }
-
-
-def _with_machine(jobs: nw.LazyFrame[Any], instances: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-    """Add the machine of the jobs whose instances all ran on one."""
-    machine = nw.col(NODES[-1])
-    of_job = instances.group_by("job_id").agg(machine.min(), machine.max().alias("last"))
-    alone = of_job.filter(machine == nw.col("last")).drop("last")
-    return jobs.join(alone, on="job_id", how="left")

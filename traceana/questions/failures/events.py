@@ -201,8 +201,12 @@ def count_events(
     time = nw.col(columns.runtime)
     ended = time.is_null() | ~time.is_null()
     if columns.observed is not None:
-        _check_flags(lazy, columns.observed)
-        ended = nw.col(columns.observed)
+        ended, dtype = nw.col(columns.observed), lazy.collect_schema()[columns.observed]
+        if dtype != nw.Boolean or collect(lazy.select(ended.is_null().any())).item():
+            raise DataError(
+                f"column {columns.observed} must be True where the end of a row was observed and "
+                f"False where not, without missing values; it holds {dtype}"
+            )
     timed, cells = lazy.with_columns(time.alias("time_s")), (*keys, "time_s", *of)
     counts = reduce_frame(
         timed,
@@ -237,16 +241,6 @@ def _count_entries(
         nw.when(begun < end).then(begun).otherwise(just_before).alias("time_s")
     )
     return reduce_frame(late, cells, late=nw.len())
-
-
-def _check_flags(lazy: nw.LazyFrame[Any], column: str) -> None:
-    """Refuse a column of flags that is not Boolean or has missing values."""
-    dtype = lazy.collect_schema()[column]
-    if dtype != nw.Boolean or collect(lazy.select(nw.col(column).is_null().any())).item():
-        raise DataError(
-            f"column {column} must be True where the end of a row was observed and False where "
-            f"not, without missing values; it holds {dtype}"
-        )
 
 
 @returns(RowsAtRisk)

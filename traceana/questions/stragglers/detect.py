@@ -58,7 +58,10 @@ def measure_cost(
         "slowdown_without_episodes": _ratio(*_over_workers(even)),
         "slowdown_without_either": _ratio(*_over_workers(without_either)),
     }
-    lost = _lost_fraction(value, slowest, mean)
+    waited_for = value == slowest[:, None]
+    together = np.maximum(np.count_nonzero(waited_for, axis=1), 1)
+    mine = np.einsum("jwt,jt->jw", waited_for, np.nan_to_num((slowest - mean) / together))
+    lost = over(mine, mine.sum(axis=1, keepdims=True))
     return of_job, {"lost_fraction": lost, "saved": _saved(value, slowest, levels.ratio_to_peers)}
 
 
@@ -86,15 +89,6 @@ def _over_workers(value: Floats) -> tuple[Floats, Floats]:
 def _ratio(above: Floats, below: Floats) -> Floats:
     """Return the ratio of the sums over time; NaN if the second is 0."""
     return over(np.nansum(above, axis=-1), np.nansum(below, axis=-1))
-
-
-def _lost_fraction(value: Floats, slowest: Floats, mean: Floats) -> Floats:
-    """Return the fraction of the waiting time in which each worker is the slowest."""
-    waited_for = value == slowest[:, None]
-    together = np.maximum(np.count_nonzero(waited_for, axis=1), 1)
-    lost = np.nan_to_num((slowest - mean) / together)
-    mine = np.einsum("jwt,jt->jw", waited_for, lost)
-    return over(mine, mine.sum(axis=1, keepdims=True))
 
 
 def _saved(value: Floats, slowest: Floats, ratio: Floats) -> Floats:
