@@ -111,9 +111,9 @@ from .questions.workload.summary import gpu_hours_by as gpu_hours_by
 from .report import build_report as build_report
 from .report import write_figures as write_figures
 from .samples import write_sample as write_sample
-from .simulate.batching.published import compare_clusters as compare_clusters
-from .simulate.batching.published import implied_throughput_ratio as implied_throughput_ratio
-from .simulate.batching.published import published_gains as published_gains
+from .simulate.batching.sweep import compare_clusters as compare_clusters
+from .simulate.batching.sweep import implied_throughput_ratio as implied_throughput_ratio
+from .simulate.batching.sweep import published_gains as published_gains
 from .simulate.batching.replay import replay_batching as replay_batching
 from .simulate.batching.simulate import simulate_batching as simulate_batching
 from .simulate.batching.sweep import summarize_batching as summarize_batching
@@ -138,7 +138,7 @@ from .opening import open_sample as open_sample
 from .opening import read as read
 
 from .simulate.placement.cluster import PlacementNodes as PlacementNodes
-from .simulate.placement.policies import PlacementPolicy as PlacementPolicy
+from .simulate.placement.cluster import PlacementPolicy as PlacementPolicy
 from .simulate.placement.cluster import PlacementRequest as PlacementRequest
 from .simulate.placement.simulate import simulate_placement as simulate_placement
 __version__: str

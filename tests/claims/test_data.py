@@ -204,7 +204,7 @@ def test_a_tampered_file_decides_nothing_and_changes_no_other_claim(
     assert told["antman-job3"] == f"job_3_norm.csv {altered}"
     measured = dict(tampered.table.select("id", "measured").rows())
     assert measured["antman-job3"].startswith("GPU request 30 %;")
-    assert measured["zeus-example"] == "no such row; nor one with this time and power"
+    assert measured["zeus-example"] == "no such row; nor one of its key"
 
 
 def test_a_claim_judged_from_a_sample_of_jobs_says_so(

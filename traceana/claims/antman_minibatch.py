@@ -7,7 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from traceana.claims.claim import Claim, Judgement, decide, not_testable, span, untested
+from traceana.claims.claim import Claim, Judgement, decide, span, untested
+from traceana.errors import DataError
 from traceana.questions.stragglers.analyze import cov_matches, stragglers, worker_samples
 from traceana.questions.stragglers.cov import summarize_cov
 from traceana.store import Store, Trace
@@ -44,7 +45,7 @@ def _own_range(store: Store, job: str) -> float:
 
 
 def antman_workers(store: Store, _claim: Claim) -> Judgement:
-    """Compare the bound that each CoV implies with ten workers."""
+    """Compare the bound that each CoV implies with ten workers, which it can only refute."""
     files = store.trace(_TRACE).once(_files)
     largest = store.scan(*_COV).group_by("job_id").agg(pl.col("cov").max()).sort("cov").collect()
     # n values that are not negative have a CoV of sqrt(n) at most, with ddof 1
@@ -55,50 +56,34 @@ def antman_workers(store: Store, _claim: Claim) -> Judgement:
         f"{of_files} workers in the {files.height} job files; of {largest.height} jobs in the CoV "
         f"table {tight} need {_WORKERS} or more, {beyond} need more than {_WORKERS}"
     )
-    if beyond or of_files != str(_WORKERS):
-        return decide(
-            holds=False,
-            measured=measured,
-            note="A CoV above sqrt(n) or a job file contradicts it.",
-            evidence=largest.tail(max(beyond, 1)),
-        )
-    return not_testable(
-        measured,
-        "The table has no number of workers. A CoV of c needs at least c^2 workers, which could "
-        "refute the statement and does not; no public data could confirm it for all jobs.",
-        evidence=largest.tail(tight) if tight else None,
-    )
+    contradicts = beyond or of_files != str(_WORKERS)
+    verdict = "differs" if contradicts else "not testable"
+    return Judgement(verdict, measured, evidence=largest.tail(max(tight, 1)))
 
 
 def _rows_of_table(store: Store) -> pl.DataFrame:
     matches = store.trace(_TRACE).once(cov_matches)
-    return matches.filter(pl.col("fraction_within_rounding") > _IS_ROW)
+    rows = matches.filter(pl.col("fraction_within_rounding") > _IS_ROW)
+    if rows.is_empty():
+        raise DataError("no job file is a row of the table, with either deviation")
+    return rows
 
 
 def antman_cov_definition(store: Store, _claim: Claim) -> Judgement:
     """Find the deviation with which job files are rows of the table."""
     matches, rows = store.trace(_TRACE).once(cov_matches), _rows_of_table(store)
     above = store.scan(*_COV).filter(pl.col("cov") > sqrt(_WORKERS - 1)).collect().height
-    bound = f"{above:,} CoVs above {sqrt(_WORKERS - 1):g}, the largest of {_WORKERS} values"
-    if rows.is_empty():
-        if above:
-            note = "No ten values have such CoVs with the population deviation."
-            return decide(holds=False, measured=bound, note=note, evidence=matches)
-        return untested("no job file is a row of the table, with either deviation")
     jobs = rows["job_id"].unique().sort().to_list()
-    sample = rows["ddof"].sum() > 0
     parts = []
     for ddof, name in ((1, "sample"), (0, "population")):
         same = matches.filter(pl.col("job_id").is_in(jobs), pl.col("ddof") == ddof)
         within = (same["fraction_within_rounding"] * same["overlap"]).round().sum()
         parts.append(f"{within:,.0f} of {same['overlap'].sum():,} by the {name} deviation")
     return decide(
-        holds=not sample and not above,
+        holds=not rows["ddof"].sum() and not above,
         measured=f"{', '.join(jobs)} are rows of the table to within rounding at "
-        f"{', '.join(parts)}; {bound} with the population deviation",
-        note="The table was made with the sample deviation, sqrt(1/(N-1) sum (x-mu)^2)."
-        if sample
-        else "Each job that is a row of the table is so with the population deviation.",
+        f"{', '.join(parts)}; {above:,} CoVs above {sqrt(_WORKERS - 1):g}, the largest of "
+        f"{_WORKERS} values with the population deviation",
         evidence=matches,
     )
 
@@ -106,8 +91,6 @@ def antman_cov_definition(store: Store, _claim: Claim) -> Judgement:
 def antman_iterations(store: Store, _claim: Claim) -> Judgement:
     """Compare the columns of the table with the ticks of job files."""
     rows = _rows_of_table(store)
-    if rows.is_empty():
-        return untested("no job file is a row of the table, with either deviation")
     of_rows = worker_samples(store.trace(_TRACE)).filter(
         pl.col("job_id").is_in(rows["job_id"].unique().implode())
     )
@@ -124,8 +107,6 @@ def antman_iterations(store: Store, _claim: Claim) -> Judgement:
         measured=f"the columns of {', '.join(rows['job_id'].unique().sort())} are consecutive "
         f"samples, {_TICK_S} s apart at {regular:,} of {len(steps):,}; "
         f"{100 * held.sum() / len(held):.0f} % of a worker's values repeat its previous sample",
-        note=f"A column is a sample taken every {_TICK_S} s, whatever the mini-batch time; the "
-        "last reported time is repeated until the next.",
         evidence=rows,
     )
 
@@ -139,7 +120,7 @@ def job(store: Store, claim: Claim) -> Judgement:
     episodes = store.trace(_TRACE).once(stragglers).episodes.filter(job_id=name)
     holds, measured = _JOBS[name](store, file, episodes)
     request = file["gpus"].item().to_list()
-    printed = ", ".join(f"{100 * each:g} %" for each in request) or "unknown"
+    printed = ", ".join(f"{100 * each:g} %" for each in request)
     return decide(
         holds=holds and request == [claim.values["gpus"]],
         measured=f"GPU request {printed}; {measured}",

@@ -11,7 +11,7 @@ from traceana.claims.claim import Claim, Judgement, decide, not_testable, span, 
 from traceana.errors import DataError
 from traceana.questions.operations.analyze import job_names, operations_of
 from traceana.questions.stragglers.analyze import attributes_of_jobs
-from traceana.simulate.operations.replay import decompose, replay_model, slowest_workers
+from traceana.simulate.operations.replay import replay_operations, slowdown_by, worker_slowdown
 from traceana.simulate.operations.run import prepare
 from traceana.store import Store, Trace
 
@@ -41,28 +41,23 @@ def _numbers(trace: Trace) -> pl.DataFrame:
             model = prepare(operations_of(trace, job))
         except DataError:  # another job than the published ones
             continue
-        replayed, workers = replay_model(model), slowest_workers(model)
-        measured, original = replayed.step_s_measured, replayed.step_s_original
-        ideal = replayed.step_s_ideal
-        steps = replayed.steps["step"].to_list()
-        for family, group, values in (
-            ("step-times", "measured", measured),
-            ("step-times", "original", original),
-            ("step-times", "ideal", ideal),
-            ("step-slowdowns", "measured", measured / original),
-            ("step-slowdowns", "original", original / ideal),
-        ):
+        replayed, workers = replay_operations(model), worker_slowdown(model)
+        for step, measured, _, original, ideal, slowdown in replayed.steps.rows():
             rows += [
-                (job, family, group, *pair) for pair in zip(steps, values.tolist(), strict=True)
+                (job, "step-times", "measured", step, measured),
+                (job, "step-times", "original", step, original),
+                (job, "step-times", "ideal", step, ideal),
+                (job, "step-slowdowns", "measured", step, measured / original),
+                (job, "step-slowdowns", "original", step, slowdown),
             ]
         rows += [
             (job, "slowdowns", "measured", None, replayed.launch_slowdown),
             (job, "slowdowns", "original", None, replayed.slowdown),
         ]
         for by in _GROUPINGS:
-            alone = decompose(model, (by,)).select(pl.col(by).cast(pl.String), "slowdown")
+            alone = slowdown_by(model, by).select(pl.col(by).cast(pl.String), "slowdown")
             rows += [(job, by, group, None, value) for group, value in alone.rows()]
-            both = decompose(model, (by, "step"))
+            both = slowdown_by(model, (by, "step"))
             shown = both.select(pl.col(by).cast(pl.String), "step", "slowdown")
             rows += [(job, f"{by}-by-step", *row) for row in shown.rows()]
         for family, name, row, fraction in zip(

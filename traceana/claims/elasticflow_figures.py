@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, decide
-from traceana.claims.itp_elasticflow import APART, generated
+from traceana.claims.itp_elasticflow import APART, fraction_met, generated, only_fraction
 from traceana.errors import DataError
 from traceana.page.blocks import Drawing, drawing
 from traceana.questions.scheduling.what_if import deadlines_met
@@ -257,15 +257,14 @@ def draw_figure(trace: Trace, feature: str | None, /) -> list[Drawing]:
 
 def met_on_t4(_store: Store, claim: Claim) -> Judgement:
     """Compare the simulated fraction of deadlines met on T4 GPUs with the printed one."""
-    return _beside(figure_8a((claim.values["policy"],))["fraction_met"], claim)
+    return _beside(only_fraction(figure_8a((claim.values["policy"],))), claim)
 
 
 def met_on_cluster(store: Store, claim: Claim) -> Judgement:
     """Compare the simulated fraction of deadlines met on a cluster with the printed one."""
-    trace, cluster = store.trace(_TRACE), int(claim.values["cluster"])
+    trace, values = store.trace(_TRACE), claim.values
     trace.once(generated)
-    met = trace.once(deadlines_met, claim.values["policy"], f"cluster{cluster:02}")
-    return _beside(met["fraction_met"], claim)
+    return _beside(fraction_met(trace, values["policy"], int(values["cluster"])), claim)
 
 
 def met_on_philly(store: Store, claim: Claim) -> Judgement:
@@ -274,13 +273,11 @@ def met_on_philly(store: Store, claim: Claim) -> Judgement:
     options: dict[str, Any] = {"profiles": _profiles(), "capacity": trace.manifest.capacity}
     jobs = read_schedule_jobs(trace.jobs, plans=trace.table("training_plans")).drop("row", "known")
     result = simulate_schedule(jobs, policy=claim.values["policy"], group="group", **options)
-    return _beside(result.groups["fraction_met"], claim)
+    return _beside(only_fraction(result.groups), claim)
 
 
-def _beside(fraction: pl.Series, claim: Claim) -> Judgement:
-    if fraction.is_empty():
-        raise DataError("no job of the cluster can be scheduled")
-    met, printed = float(fraction.item()), float(claim.published)
+def _beside(met: float, claim: Claim) -> Judgement:
+    printed = float(claim.published)
     return decide(
         holds=abs(met - printed) <= APART,
         measured=f"{met:.3f} (simulated)",

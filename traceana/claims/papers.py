@@ -180,10 +180,11 @@ def _measure(sql: Query, store: Store, claim: Claim) -> Judgement | float:
     except TypeError:
         raise DataError("a row has no value") from None
     measured = sql.measured.format(**numbers.row(0, named=True), each=each)
+    shown = evidence if sql.rows else None
     if not sql.holds:
-        return not_testable(measured)
+        return not_testable(measured, evidence=shown)
     holds = numbers.select(pl.sql_expr(sql.holds)).item()
-    return decide(holds=holds, measured=measured, evidence=evidence if sql.rows else None)
+    return decide(holds=holds, measured=measured, evidence=shown)
 
 
 def _module(name: str) -> ModuleType:

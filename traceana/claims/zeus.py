@@ -14,7 +14,6 @@ from traceana.claims.claim import (
     Judgement,
     agrees,
     decide,
-    not_testable,
     round_as,
     span,
     untested,
@@ -65,95 +64,28 @@ def zeus_power_once(store: Store, _claim: Claim) -> Judgement:
         holds=not repeated,
         measured=f"{power.height:,} rows; {repeated} repeat a (GPU, data set, network, optimizer, "
         f"batch size, power limit); {several.height} points under two optimizers{under}",
-        note="Each workload, with its optimizer, has one row per point."
-        if not repeated
-        else "Some points were measured again.",
     )
 
 
-def zeus_improvement(store: Store, claim: Claim) -> Judgement:
-    """Simulate the policy with many seeds."""
-    sweep = store.trace(_TRACE).once(recurring_seeds, _GPU, _SEEDS).drop_nulls("energy_saved")
-    if sweep.is_empty():
-        return untested(f"no job of {_GPU} can be simulated")
-    saved = pl.col("energy_saved") * 100
-    seeds = sweep.group_by("seed").agg(low=saved.min(), high=saved.max()).sort("seed")
-    intervals = [span(seeds[end]) for end in ("low", "high")]
-    printed = [float(text) for text in claim.values["ends"]]
-    means = span(sweep.group_by("dataset").agg(saved.mean())["energy_saved"])
+def example(store: Store, claim: Claim) -> Judgement:
+    """Search a printed row, or the rows that have its key."""
+    table, printed = claim.tables[0][1], claim.values["row"]
+    key = {name: printed[name] for name in claim.values.get("key", printed)}
+    same, rows = _rows(store, table, printed), _rows(store, table, key)
+    others: str = claim.values.get("others", "")
+    parts = [others.format(**row) for row in rows.iter_rows(named=True)]
     return decide(
-        holds=all(
-            low <= value <= high for (low, high), value in zip(intervals, printed, strict=True)
-        ),
-        measured="predictive interval of the smallest saving {:.1f} % to {:.1f} %, of the largest "
-        "{:.1f} % to {:.1f} %; ".format(*intervals[0], *intervals[1])
-        + f"means of {seeds.height} seeds {means[0]:.1f} % to {means[1]:.1f} %",
-        note="Simulated with the publisher's policy (eta 0.5, beta 2), whose choices are random: "
-        "one run is compared with the range of repeated runs.",
-        evidence=seeds,
+        holds=not same.is_empty(),
+        measured="the row"
+        if len(same)
+        else f"no such row; {'; '.join(parts) or 'nor one of its key'}",
+        evidence=rows,
     )
-
-
-def zeus_example(store: Store, claim: Claim) -> Judgement:
-    """Search the row, or its measurements under other settings."""
-    rows = _rows(store, "power_profiles", claim.values)
-    if not rows.is_empty():
-        return decide(
-            holds=True, measured=f"a row of {rows['gpu'][0]}", note="Every value is compared."
-        )
-    measures = {name: claim.values[name] for name in ("epoch_s", "mean_power_w")}
-    same = _rows(store, "power_profiles", measures)
-    parts = [
-        f"{row['gpu']} has this time and power at batch size {row['batch_size']} and "
-        f"{row['power_limit_w']:g} W"
-        for row in same.iter_rows(named=True)
-    ]
-    return decide(
-        holds=False,
-        measured=f"no such row; {'; '.join(parts) or 'nor one with this time and power'}",
-        note="The example combines the measurements of one row with the settings of another."
-        if parts
-        else "No power trace in the store has it.",
-        evidence=same if parts else None,
-    )
-
-
-def zeus_train_example(store: Store, claim: Claim) -> Judgement:
-    """Search the row, or its run with other values."""
-    rows = _rows(store, "training_runs", claim.values)
-    compared = ("learning_rate", "target_epoch")
-    key = {name: value for name, value in claim.values.items() if name not in compared}
-    measured = _rows(store, "training_runs", key)
-    rate = {"learning_rate": claim.values["learning_rate"]}
-    parts = [
-        f"that run is at learning rate {row['learning_rate']:g} and epoch {row['target_epoch']}"
-        for row in measured.iter_rows(named=True)
-    ]
-    return decide(
-        holds=not rows.is_empty(),
-        measured="the row" if len(rows) else f"no such row; {'; '.join(parts) or 'nor its run'}",
-        note="Every value is compared, the optimizer without its case; the printed learning rate "
-        f"is in {_rows(store, 'training_runs', rate).height} rows of the trace.",
-        evidence=measured,
-    )
-
-
-def zeus_group_example(store: Store, claim: Claim) -> Judgement:
-    """Search the row."""
-    rows = _rows(store, "recurring_jobs", claim.values)
-    return decide(holds=not rows.is_empty(), measured="the row" if len(rows) else "no such row")
 
 
 _POLICY_SEEDS: Final = 5
 _SPEECH: Final = "librispeech"
 _PROFILED_S: Final = 5.0
-
-
-def _ratios(store: Store, choice: str) -> pl.DataFrame:
-    """Return the energy of a choice over that of the baseline, by data set."""
-    result = store.trace(_TRACE).once(savings)
-    kept = result.filter(gpu=_GPU, objective="energy", choice=choice).drop_nulls("ratio")
-    return kept.select("dataset", "batch_size", "power_limit_w", "ratio").sort("dataset")
 
 
 def _speech(trace: Trace) -> pl.DataFrame:
@@ -165,7 +97,9 @@ def _speech(trace: Trace) -> pl.DataFrame:
 
 def saving(store: Store, claim: Claim) -> Judgement:
     """Compare the smallest or largest saving of a choice over the data sets."""
-    ratios = _ratios(store, claim.values["choice"])
+    result, choice = store.trace(_TRACE).once(savings), claim.values["choice"]
+    kept = result.filter(gpu=_GPU, objective="energy", choice=choice).drop_nulls("ratio")
+    ratios = kept.select("dataset", "batch_size", "power_limit_w", "ratio").sort("dataset")
     if ratios.is_empty():
         return untested(f"no data set of {_GPU} has a baseline to compare with")
     ends = dict(zip(("least", "most"), span(100 * (1 - ratios["ratio"])), strict=True))
@@ -173,28 +107,19 @@ def saving(store: Store, claim: Claim) -> Judgement:
     return decide(
         holds=all(agrees(ends[end], text) for end, text in printed.items()),
         measured=" to ".join(f"{round_as(ends[end], text)} %" for end, text in printed.items()),
-        note=claim.note
-        or f"Of {ratios.height} data sets, against the default batch size, cut to the largest "
-        "profiled, at the largest power limit.",
         evidence=ratios,
     )
 
 
 def front_point(store: Store, claim: Claim) -> Judgement:
-    """Find a printed point among those that no configuration dominates."""
+    """Find a printed point, to a second and a joule, among those on the front."""
     speech = store.trace(_TRACE).once(_speech).filter("on_front")
     front = speech.select("batch_size", "power_limit_w", "tta_s", "eta_j")
-    printed = claim.values
-    same = [
-        row
-        for row in front.iter_rows(named=True)
-        if all(abs(row[name] - float(printed[name])) <= 1 for name in ("tta_s", "eta_j"))
-    ]
-    where = [f"batch size {row['batch_size']} at {row['power_limit_w']:g} W" for row in same]
+    near = ((pl.col(name) - float(value)).abs() <= 1 for name, value in claim.values.items())
+    where = [f"batch size {size} at {limit:g} W" for size, limit, *_ in front.filter(*near).rows()]
     return decide(
-        holds=bool(same),
-        measured=where[0] if same else "no such point on the front",
-        note="To a second and a joule.",
+        holds=bool(where),
+        measured=where[0] if where else "no such point on the front",
         evidence=front,
     )
 
@@ -223,44 +148,16 @@ def convex(store: Store, _claim: Claim) -> Judgement:
         wrong = int((rises[:least] > 0).sum() + (rises[least:] < 0).sum())
         slopes = rises / np.diff(best["batch_size"].to_numpy())
         rows.append((dataset, len(values), wrong, bool((np.diff(slopes) >= 0).all())))
-    schema = ["dataset", "batch_sizes", "steps_against", "is_convex"]
     if not rows:
-        return untested(f"no data set of {_GPU} reaches its target")
+        raise DataError(f"no data set of {_GPU} reaches its target")
+    schema = ["dataset", "batch_sizes", "steps_against", "is_convex"]
     table = pl.DataFrame(rows, schema=schema, orient="row")
     off = table.filter(pl.col("steps_against") > 0)["dataset"].to_list()
     return decide(
         holds=not off,
         measured=f"{table.height - len(off)} of {table.height} data sets"
         + (f"; not {', '.join(off)}" if off else ""),
-        note="A data set counts if its energy falls to one minimum and rises after it; "
-        f"{table['is_convex'].sum()} of the curves are convex in the strict sense.",
         evidence=table,
-    )
-
-
-def tta_variation(store: Store, claim: Claim) -> Judgement:
-    """Compare the variation of the epochs of each batch size."""
-    rows = [
-        energy.select(
-            pl.lit(dataset).alias("dataset"),
-            "batch_size",
-            "runs",
-            cv=pl.col("epochs_std") / pl.col("epochs_mean"),
-        )
-        for dataset, energy in store.trace(_TRACE).once(configurations, _GPU).items()
-    ]
-    if not rows:
-        return untested(f"no data set of {_GPU} reaches its target")
-    table = pl.concat(rows).unique(("dataset", "batch_size")).drop_nulls("cv")
-    table = table.filter(pl.col("runs") > 1).sort("cv", descending=True)
-    above = table.filter(100 * pl.col("cv") >= claim.values["percent"])
-    top = table.row(0, named=True)
-    return decide(
-        holds=above.is_empty(),
-        measured=f"{above.height} of {table.height} batch sizes vary by more; at most "
-        f"{100 * top['cv']:.1f} % ({top['dataset']}, batch size {top['batch_size']})",
-        note="Time per epoch was measured once, so that only the epochs vary.",
-        evidence=table.head(10),
     )
 
 
@@ -272,56 +169,46 @@ def _groups(trace: Trace) -> pl.DataFrame:
     return result.by_dataset()
 
 
-def groups_saved(store: Store, claim: Claim) -> Judgement:
-    """Compare the least or largest saving of the groups over the data sets."""
-    measure = claim.values["measure"]
-    table = store.trace(_TRACE).once(_groups).drop_nulls(["dataset", measure]).sort("dataset")
-    if table.is_empty():
-        return untested(f"no group can be simulated on {_GPU}")
-    low, high = span(100 * table[measure])
-    saved = low if claim.values["end"] == "low" else high
-    parts = [f"{name} {100 * part:.1f} %" for name, part in table.select("dataset", measure).rows()]
-    return decide(
-        holds=abs(saved - claim.values["percent"]) <= 1,
-        measured=f"saved: {', '.join(parts)}",
-        note="Simulated, with the published seeds: all runs against the expected default. How long "
-        "a run lasts and what overlapping jobs choose is open: on synthetic groups this moves "
-        "savings by up to 3 percentage points, and by up to 33 where most jobs overlap.",
-        evidence=table,
-    )
+def _configured(trace: Trace) -> pl.DataFrame:
+    """Return the feasible configurations of every data set."""
+    every = trace.once(configurations, _GPU)
+    if not every:
+        raise DataError(f"no data set of {_GPU} reaches its target")
+    named = (rows.with_columns(dataset=pl.lit(dataset)) for dataset, rows in every.items())
+    return pl.concat(named)
 
 
-def profiling(store: Store, claim: Claim) -> Judgement:
-    """Estimate the cost of profiling each power limit for five seconds, by batch size."""
-    trace, name = store.trace(_TRACE), claim.values["measure"]
-    table = trace.once(configurations, _GPU).get(claim.values["dataset"], pl.DataFrame())
-    if table.is_empty():
-        return untested(f"no configuration of {claim.values['dataset']} on {_GPU}")
-    best = table.sort("cost_j").group_by("batch_size").agg(pl.first("tta_s", "eta_j"))
+def _variation(trace: Trace) -> pl.DataFrame:
+    """Return the variation of the epochs of each batch size, the largest first."""
+    cv = pl.col("epochs_std") / pl.col("epochs_mean")
+    several = trace.once(_configured).filter(pl.col("runs") > 1)
+    rows = several.select("dataset", "batch_size", "runs", cv=cv).drop_nulls("cv")
+    return rows.unique(("dataset", "batch_size")).sort("cv", descending=True)
+
+
+def _profiling(trace: Trace) -> pl.DataFrame:
+    """Return the cost of profiling each limit for five seconds, over the training's."""
     done = _PROFILED_S / pl.col("tta_s")  # fraction of the training
-    energy = done * pl.col("eta_j")
-    cost = (
-        table.join(best, on="batch_size", suffix="_best")
-        .group_by("batch_size")
+    best_s, best_j = (pl.col(name).sort_by("cost_j").first() for name in ("tta_s", "eta_j"))
+    return (
+        trace.once(_configured)
+        .group_by("dataset", "batch_size")
         .agg(
-            time=(_PROFILED_S - done * pl.col("tta_s_best")).sum() / pl.first("tta_s_best"),
-            energy=(energy - done * pl.col("eta_j_best")).sum() / pl.first("eta_j_best"),
+            time=(_PROFILED_S - done * best_s).sum() / best_s,
+            energy=(done * pl.col("eta_j") - done * best_j).sum() / best_j,
         )
-    )
-    low, high = span(100 * cost[name])
-    return not_testable(
-        f"{low:.3f} to {high:.3f} % of the {name} over {cost.height} batch sizes",
-        claim.note,
-        evidence=cost.sort("batch_size"),
     )
 
 
 FRAMES: Final = {
+    "groups": (_groups,),
     "policies": (_policies,),
+    "profiling": (_profiling,),
     "savings": (savings,),
     "seeds": (recurring_seeds, _GPU, _SEEDS),
     "speech": (_speech,),
     "variants": (policy_variants, _GPU),
+    "variation": (_variation,),
     "weights": (weights_of_energy, _GPU, _SPEECH),
 }
 """Analyses of a trace that queries read as tables."""

@@ -1,4 +1,4 @@
-from .batching.published import compare_clusters as compare_clusters
+from .batching.sweep import compare_clusters as compare_clusters
 from .batching.controllers import BatchController as BatchController
 from .batching.controllers import Measured as Measured
 from .batching.controllers import OmniLearn as OmniLearn
@@ -7,8 +7,8 @@ from .batching.controllers import Proportional as Proportional
 from .batching.controllers import Smoothed as Smoothed
 from .batching.controllers import Static as Static
 from .batching.controllers import Uniform as Uniform
-from .batching.published import implied_throughput_ratio as implied_throughput_ratio
-from .batching.published import published_gains as published_gains
+from .batching.sweep import implied_throughput_ratio as implied_throughput_ratio
+from .batching.sweep import published_gains as published_gains
 from .batching.tables import BatchingReplay as BatchingReplay
 from .batching.replay import replay_batching as replay_batching
 from .batching.tables import BatchingResult as BatchingResult
@@ -33,7 +33,7 @@ from .operations.timeline import operation_timeline as operation_timeline
 from .operations.timeline import write_timeline as write_timeline
 from .placement.cluster import PlacementNodes as PlacementNodes
 from .placement.cluster import PlacementRequest as PlacementRequest
-from .placement.policies import PlacementPolicy as PlacementPolicy
+from .placement.cluster import PlacementPolicy as PlacementPolicy
 from .placement.simulate import simulate_placement as simulate_placement
 from .recurring.policies import BatchSizeOptimizer as BatchSizeOptimizer
 from .recurring.policies import PowerLimitOptimizer as PowerLimitOptimizer

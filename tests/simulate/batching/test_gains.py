@@ -9,7 +9,7 @@ import pytest
 
 from traceana import compare_clusters, implied_throughput_ratio, published_gains
 from traceana.errors import DataError
-from traceana.simulate.batching.published import largest_gain
+from traceana.simulate.batching.sweep import largest_gain
 from traceana.simulate.batching.workers import DEVICES, LEVELS
 
 

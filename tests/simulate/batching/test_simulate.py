@@ -17,7 +17,7 @@ from traceana import implied_throughput_ratio, published_gains, simulate_batchin
 from traceana.errors import DataError
 from traceana.simulate import Measured, OmniLearn, Proportional, Smoothed, Static, Uniform, Workers
 from traceana.simulate.batching.controllers import CONTROLLERS, Seen
-from traceana.simulate.batching.published import largest_gain
+from traceana.simulate.batching.sweep import largest_gain
 from traceana.simulate.batching.workers import SPLITS, share
 
 workers = st.lists(st.tuples(st.floats(0, 0.5), st.floats(1, 1000)), min_size=1, max_size=6)

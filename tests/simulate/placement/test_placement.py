@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.simulate.placement import naive
 from traceana import PlacementNodes, PlacementRequest, simulate_placement
 from traceana.errors import DataError
-from traceana.simulate.placement.policies import POLICIES
+from traceana.simulate.placement.cluster import POLICIES
 
 SHARED = Path(__file__).parents[4] / "shared"
 PUBLISHED = SHARED / "published" / "placement"

@@ -19,9 +19,9 @@ from traceana.questions.operations.analyze import (
     replay_job,
 )
 from traceana.simulate.operations.policies import as_policy
-from traceana.simulate.operations.replay import decompose
+from traceana.simulate.operations.replay import slowdown_by
 from traceana.simulate.operations.tables import OperationJobs, SlowdownBy
-from traceana.simulate.operations.timeline import timeline_of, write_timeline
+from traceana.simulate.operations.timeline import operation_timeline, write_timeline
 from traceana.tables.declare import schema_of
 
 
@@ -55,7 +55,7 @@ def operations(
             notes.append(f"traceana: note: job {name} is left out: {error}\n")
             continue
         if timeline is not None:
-            write_timeline(timeline_of(replays[-1].model, policy=policy), timeline)
+            write_timeline(operation_timeline(replays[-1].model, ideal=policy), timeline)
     sys.stderr.write("".join(notes))
     about = {"trace": chosen.id, "synthetic": chosen.synthetic, "ideal": str(policy)}
     if json:
@@ -87,7 +87,7 @@ def _read_group(text: str | None) -> dict[str, str] | None:
 def _as_json(replay: JobReplay) -> dict[str, Any]:
     row = describe_job(replay)
     groupings = {"kind": replay.by_kind, "stage": replay.by_stage}
-    groupings["dp_rank"] = decompose(replay.model, ("dp_rank",))
+    groupings["dp_rank"] = slowdown_by(replay.model, "dp_rank")
     return {
         "job": row["job_id"],
         **{name: row[name] for name in ("steps", "workers", "slowdown", "m_s", "m_w")},

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 
 from traceana.errors import DataError
-from traceana.simulate.operations.policies import Ideal, Policy
-from traceana.simulate.operations.replay import decompose, replay_model, slowest_workers
+from traceana.simulate.operations.policies import Policy
+from traceana.simulate.operations.replay import replay_operations, slowdown_by, worker_slowdown
 from traceana.simulate.operations.run import Model, prepare
 from traceana.simulate.operations.tables import OperationJobs, ReplayResult, WorkerSlowdownResult
-from traceana.simulate.operations.timeline import timeline_of
+from traceana.simulate.operations.timeline import operation_timeline
 from traceana.store import Trace
 from traceana.tables.declare import declared, schema_of
 
@@ -51,12 +51,12 @@ def operations_of(trace: Trace, job: str, /) -> pl.LazyFrame:
 def replay_job(trace: Trace, job: str, /, *, policy: Policy | None = None) -> JobReplay:
     """Return a replayed job."""
     model = prepare(operations_of(trace, job))
-    replayed = replay_model(model, policy)
-    workers = slowest_workers(model)
+    replayed = replay_operations(model, ideal=policy)
+    workers = worker_slowdown(model)
     step = int(replayed.steps["step"][int(np.argmax(replayed.step_s_original))])
     rank = workers.workers["dp_rank"][0]
-    timeline = timeline_of(model, policy=Ideal(), steps=[step]).filter(dp_rank=rank)
-    by_kind, by_stage = (decompose(model, (name,)) for name in ("kind", "stage"))
+    timeline = operation_timeline(model, steps=[step]).filter(dp_rank=rank)
+    by_kind, by_stage = (slowdown_by(model, name) for name in ("kind", "stage"))
     return JobReplay(job, model, replayed, workers, by_kind, by_stage, timeline)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from traceana.cohorts.observation import capacity_of, window_of
-from traceana.simulate.placement.policies import POLICIES
+from traceana.simulate.placement.cluster import POLICIES
 from traceana.simulate.placement.simulate import Workload, sweep_placement
 from traceana.simulate.schedule.capacity import ALL, GroupCapacity, implied_rates
 from traceana.simulate.schedule.simulate import read_schedule_jobs, recorded_waits, sweep_schedules

@@ -15,8 +15,7 @@ from traceana.errors import DataError
 from traceana.schema import TABLES
 from traceana.simulate.deadlines.tables import DeadlinePolicies
 from traceana.simulate.frames import read_columns
-from traceana.simulate.schedule.engine import run_schedule
-from traceana.simulate.schedule.policy import ScheduledJobs
+from traceana.simulate.schedule.policy import ScheduledJobs, run_schedule
 from traceana.simulate.schedule.queueing import Priority
 from traceana.stats.arguments import as_generator, as_list, is_number
 from traceana.stats.arrays import Floats

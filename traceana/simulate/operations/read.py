@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -115,68 +115,57 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
     rows = native if isinstance(native, pl.LazyFrame) else collect(admitted).lazy()
     job = _only_job(rows, names)
     table = _compact(rows, names)
-    coded = [_coded(table.drop_in_place(name)) for name in _WHOLE]
     kind = table.drop_in_place("kind").to_numpy()
+    coded = [_coded(table.drop_in_place(name)) for name in _WHOLE]
     (steps, step), (ranks, rank), (stages, stage), (sequences, sequence) = coded
     if not np.array_equal(stages, np.arange(len(stages))):
         raise DataError(
             f"operations: stages must be 0, 1, 2, ... without a gap; found "
             f"{', '.join(map(str, stages[:20]))}"
         )
-    workers = _workers(rows, names, ranks, len(stages))
-
-    def where(row: int) -> str:
-        return (
-            f"step {steps[step[row]]}, worker {workers[stage[row], rank[row]]}: "
-            f"{KINDS[kind[row]]} {sequences[sequence[row]]}"
-        )
-
-    lane = step * np.int64(len(ranks)) + rank
-    label = (kind * np.int64(len(stages)) + stage) * len(sequences) + sequence
-    first = np.flatnonzero(lane == 0)
-    labels, at = np.unique(label[first], return_index=True)
-    first = first[at]
-    node_of = np.full(len(KINDS) * len(stages) * len(sequences), -1)
-    node_of[labels] = np.arange(len(labels))
-    node = node_of[label]
-    del label
-    if (node < 0).any():
-        raise DataError(
-            f"operations: {where(int(np.argmax(node < 0)))} has no counterpart in step {steps[0]} "
-            f"of data-parallel rank {ranks[0]}; all steps and ranks need the same operations"
-        )
+    axes = (len(KINDS), len(stages), len(sequences))
+    label = np.ravel_multi_index((kind, stage, sequence), axes)
+    node_of = np.zeros(math.prod(axes), dtype=np.int64)
+    node_of[label] = 1
+    labels = np.flatnonzero(node_of)
+    node = (node_of.cumsum() - 1)[label]
     shape = (len(labels), len(steps), len(ranks))
-    cell = node * (shape[1] * shape[2]) + lane
-    del node, lane
-    times: list[Floats] = []
+    cell = np.ravel_multi_index((node, step, rank), shape)
+    first = np.flatnonzero((step == 0) & (rank == 0))
+    chunks = np.full((len(_CHUNKS), len(labels)), -1)
+    for chunk, name in zip(chunks, _CHUNKS, strict=True):
+        if name in names:
+            chunk[node[first]] = table[name].gather(first).fill_null(-1).to_numpy()
+    del coded, kind, label, node, step, rank, stage, sequence
+    times = []
     for name in ("start_s", "duration_s"):
         column = table.drop_in_place(name).to_numpy()
-        within = np.abs(column) <= _LARGEST if name == "start_s" else (column >= 0)
-        within &= column <= _LARGEST
-        if not within.all():
-            row = int(np.argmin(within))
-            raise DataError(
-                f"operations: {where(row)} has {name} {column[row]}; a finite number"
-                f"{' of 0 or more' if name == 'duration_s' else ''} is needed"
-            )
         times.append(np.zeros(shape, dtype=column.dtype))
         times[-1].reshape(-1)[cell] = column
     start, duration = _single(times)
+    workers = _workers(rows, names, ranks, len(stages))
+    kinds, of_stage, numbers = np.unravel_index(labels, axes)
+    of_each = (np.array(KINDS)[kinds], of_stage, sequences[numbers], *chunks, start, duration)
+    read = Operations(job, steps, ranks, workers, *of_each)
+    _refuse_unequal(read, cell)
+    _refuse_values(read)
     first_start = start.min(axis=(0, 2), keepdims=True)
     end = start + duration
     end -= first_start
     start -= first_start
-    chunks = (
-        table[name].gather(first).fill_null(-1).to_numpy()
-        if name in names
-        else np.full(len(first), -1)
-        for name in _CHUNKS
-    )
-    kinds, numbers = np.array(KINDS)[kind[first]], sequences[sequence[first]]
-    of_each = (kinds, stage[first], numbers, *chunks, start, end)
-    operations_read = Operations(job, steps, ranks, workers, *of_each)
-    _refuse_unequal(operations_read, cell, where)
-    return operations_read, duration
+    return replace(read, end=end), duration
+
+
+def _refuse_values(operations: Operations) -> None:
+    """Refuse times that are not finite, and durations below 0 (still in place of the ends)."""
+    start, duration = operations.start, operations.end
+    wrong = ~((np.abs(start) <= _LARGEST) & (duration >= 0) & (duration <= _LARGEST))
+    if wrong.any():
+        place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+        raise DataError(
+            f"operations: {operations.name(*map(int, place))} has start_s {start[place]} and "
+            f"duration_s {duration[place]}; both must be finite, and the duration 0 or more"
+        )
 
 
 def _single(values: list[Floats]) -> list[Floats]:
@@ -293,20 +282,18 @@ def _workers(
     return names
 
 
-def _refuse_unequal(operations: Operations, cell: Integers, where: Callable[[int], str]) -> None:
-    seen = np.zeros(operations.start.shape, dtype=bool)
+def _refuse_unequal(operations: Operations, cell: Integers) -> None:
+    shape = operations.start.shape
+    seen = np.zeros(shape, dtype=bool)
     seen.reshape(-1)[cell] = True
-    if not seen.all():
-        node, step, rank = map(int, np.unravel_index(int(np.argmin(seen)), seen.shape))
+    if len(cell) > seen.size or not seen.all():
+        times = np.bincount(cell, minlength=seen.size)
+        node, step, rank = map(int, np.unravel_index(int(np.argmax(times != 1)), shape))
         raise DataError(
-            f"operations: {operations.name(node, step, rank)} is missing; step "
-            f"{operations.steps[0]} of data-parallel rank {operations.dp_ranks[0]} has it, and all "
-            "steps and ranks need the same operations"
+            f"operations: {operations.name(node, step, rank)} occurs "
+            f"{times.reshape(shape)[node, step, rank]} times; all steps and ranks need the same "
+            "operations, each once"
         )
-    if len(cell) > seen.size:
-        kept = np.unique(cell, return_index=True)[1]
-        row = np.setdiff1d(np.arange(len(cell)), kept)[0]
-        raise DataError(f"operations: {where(int(row))} occurs twice")
     for stage in range(operations.stages):
         if missing := set(COMPUTE) - set(operations.kind[operations.stage == stage]):
             raise DataError(

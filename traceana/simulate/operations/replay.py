@@ -20,7 +20,10 @@ from traceana.tables.declare import declared, returns
 
 
 def replay_operations(
-    operations: IntoFrame, /, *, ideal: Policy | Mapping[str, object] | None = None
+    operations: IntoFrame | run.Model,
+    /,
+    *,
+    ideal: Policy | Mapping[str, object] | None = None,
 ) -> tables.ReplayResult:
     """Replay training steps as they were and with ideal durations.
 
@@ -55,24 +58,18 @@ def replay_operations(
     (array([6.]), array([5.]), 1.2)
     """
     policy = as_policy(ideal)  # before the rows are read
-    return replay_model(run.prepare(operations), policy)
-
-
-def replay_model(model: run.Model, policy: Policy | None = None, /) -> tables.ReplayResult:
-    """Return what :func:`replay_operations` does, of a job that is ready to be replayed."""
-    chosen, operations = policy or Ideal(), model.operations
-    took = list(model.own)
+    model = run.prepare(operations)
+    took, start, end = list(model.own), model.operations.start, model.operations.end
     steps = pl.DataFrame(
         {
-            "step": operations.steps,
-            "measured_s": operations.end.max(axis=(0, 2)).astype(float),
-            "replayed_s": run.replay_recorded(model.graph, took, operations.start, operations.end),
+            "step": model.operations.steps,
+            "measured_s": end.max(axis=(0, 2)).astype(float),
+            "replayed_s": run.replay_recorded(model.graph, took, start, end),
             "original_s": run.replay(model.graph, took),
-            "ideal_s": np.broadcast_to(run.replay(*chosen.plan(model)), model.shape[:1]),
+            "ideal_s": np.broadcast_to(run.replay(*policy.plan(model)), model.shape[:1]),
         }
-    )
-    slowdown = pl.col("original_s") / pl.col("ideal_s")
-    return tables.ReplayResult(operations.job, str(chosen), steps.with_columns(slowdown=slowdown))
+    ).with_columns(slowdown=pl.col("original_s") / pl.col("ideal_s"))
+    return tables.ReplayResult(model.operations.job, str(policy), steps)
 
 
 SLOWEST_PERCENT: Final = 3
@@ -83,7 +80,7 @@ Replays: TypeAlias = tuple[run.Times, run.Times]
 
 
 @returns(tables.SlowdownBy)
-def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
+def slowdown_by(operations: IntoFrame | run.Model, /, by: Names) -> pl.DataFrame:
     r"""Attribute the slowdown of a training job to groups of operations.
 
     The job is replayed with all ideal but a group, and as it was but with the group ideal (Lin et
@@ -123,11 +120,7 @@ def slowdown_by(operations: IntoFrame, /, by: Names) -> pl.DataFrame:
     names = as_names(by)
     if not names or len(set(names)) < len(names) or not set(names) <= set(GROUPINGS):
         raise DataError(f"by must be of {', '.join(GROUPINGS)}, each once; it is {by!r}")
-    return decompose(run.prepare(operations), names)
-
-
-def decompose(model: run.Model, names: tuple[str, ...], /) -> pl.DataFrame:
-    """Return what :func:`slowdown_by` does, of a job that is ready to be replayed."""
+    model = run.prepare(operations)
     original, ideal = model.step_times(list(model.own)), model.step_times(list(model.ideal))
     if set(names) == {"step"}:
         parts: list[tuple[dict[str, Any], Replays]] = [({}, (original, ideal))]
@@ -196,7 +189,7 @@ def _by_rank(model: run.Model, chosen: NDArray[np.bool_]) -> list[Replays]:
     return list(zip(*both, strict=True))
 
 
-def worker_slowdown(operations: IntoFrame, /) -> tables.WorkerSlowdownResult:
+def worker_slowdown(operations: IntoFrame | run.Model, /) -> tables.WorkerSlowdownResult:
     r"""Find the slowest workers and what they and the last stage explain.
 
     The slowdown of a worker is the smaller one of its data-parallel rank's and its stage's (see
@@ -220,34 +213,28 @@ def worker_slowdown(operations: IntoFrame, /) -> tables.WorkerSlowdownResult:
     >>> traceana.worker_slowdown(operations).workers["worker"][0]
     '1-0'
     """
-    return slowest_workers(run.prepare(operations))
-
-
-def slowest_workers(model: run.Model, /) -> tables.WorkerSlowdownResult:
-    """Return what :func:`worker_slowdown` does, of a job that is ready to be replayed."""
-    operations = model.operations
+    model = run.prepare(operations)
     original, ideal = (float(model.step_times(list(d)).mean()) for d in (model.own, model.ideal))
-    of_rank = decompose(model, ("dp_rank",))["slowdown"].to_numpy()
-    of_stage = decompose(model, ("stage",))["slowdown"].to_numpy()
-    score = np.minimum.outer(of_stage, of_rank)
+    of_rank, of_stage = (slowdown_by(model, by)["slowdown"] for by in ("dp_rank", "stage"))
+    score: NDArray[Any] = np.minimum.outer(of_stage.to_numpy(), of_rank.to_numpy())
     stages, ranks = (part.ravel() for part in np.indices(score.shape))
-    names = operations.workers.ravel()
+    names = model.operations.workers.ravel()
     numbered = all(str(name).isdecimal() for name in names)
     # numbers in their order, names in that of their places
-    numbers = [int(name) if numbered else 0 for name in names]
+    numbers = np.array([int(name) if numbered else 0 for name in names])
     order = np.lexsort((ranks, stages, numbers, -score.ravel()))
     slowest = order[: -(-len(names) * SLOWEST_PERCENT // 100)]
     workers = pl.DataFrame(
         {
             "worker": names[order].tolist(),
-            "dp_rank": operations.dp_ranks[ranks[order]],
+            "dp_rank": model.operations.dp_ranks[ranks[order]],
             "stage": stages[order],
             "slowdown": score.ravel()[order],
             "is_slowest": np.arange(len(names)) < len(slowest),
         }
     )
     groups: dict[str, dict[str, Any]] = {
-        "last stage": {"stage": operations.stages - 1},
+        "last stage": {"stage": model.operations.stages - 1},
         "slowest workers": {"worker": names[slowest].tolist()},
     }
     rows: list[dict[str, Any]] = []

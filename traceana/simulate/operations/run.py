@@ -410,8 +410,10 @@ class Model:
         return [constant if is_ideal else duration for is_ideal, constant, duration in chosen]
 
 
-def prepare(operations: IntoFrame, /) -> Model:
-    """Read the operations of one job and return what is needed to replay it."""
+def prepare(operations: IntoFrame | Model, /) -> Model:
+    """Read the operations of one job, unless it was read before."""
+    if isinstance(operations, Model):
+        return operations
     operations_read, recorded = read.read_operations(operations)
     graph = build_graph(operations_read)
     transfer_durations(graph, operations_read, recorded)

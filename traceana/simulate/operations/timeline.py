@@ -31,7 +31,7 @@ _PAUSE: Final = 1.1
 
 @returns(OperationTimeline)
 def operation_timeline(
-    operations: IntoFrame,
+    operations: IntoFrame | Model,
     /,
     *,
     steps: Sequence[int] | None = None,
@@ -66,28 +66,22 @@ def operation_timeline(
     >>> [round(timeline.filter(scenario=name)["end_s"].max(), 2) for name in ("measured", "ideal")]
     [2.28, 1.86]
     """
-    return timeline_of(prepare(operations), steps=steps, policy=as_policy(ideal))
-
-
-def timeline_of(
-    model: Model, /, *, policy: Policy, steps: Sequence[int] | None = None
-) -> pl.DataFrame:
-    """Return what :func:`operation_timeline` does, of a job that is ready to be replayed."""
-    operations = model.operations
+    policy, model = as_policy(ideal), prepare(operations)
     chosen = _places(model, steps)
     graph, durations = policy.plan(model)
     if graph is not model.graph:
         raise DataError(f"a timeline of {policy} is not possible: it has other operations")
     picked = [duration if np.size(duration) == 1 else duration[chosen] for duration in durations]
-    shape = (len(operations.kind), len(chosen), len(operations.dp_ranks))
-    ideal = replay_timeline(graph, picked, shape)
-    start, end = (times[:, chosen].astype(float) for times in (operations.start, operations.end))
-    waits = np.isin(operations.kind, list(TRANSFERS))[:, None, None]
+    shape = (len(model.operations.kind), len(chosen), len(model.operations.dp_ranks))
+    replayed = replay_timeline(graph, picked, shape)
+    recorded = model.operations
+    start, end = (times[:, chosen].astype(float) for times in (recorded.start, recorded.end))
+    waits = np.isin(recorded.kind, list(TRANSFERS))[:, None, None]
     begin = np.where(waits, np.maximum(end - model.own[:, chosen], start), start)
     waiting = pl.Series("waiting_s", (begin - start).ravel())
     parts = [
         _frame(model, chosen, "measured", begin, end).with_columns(waiting),
-        _frame(model, chosen, "ideal", *ideal).with_columns(waiting_s=pl.lit(None, pl.Float64)),
+        _frame(model, chosen, "ideal", *replayed).with_columns(waiting_s=pl.lit(None, pl.Float64)),
     ]
     order = ["step", "stage", "dp_rank", "begin_s"]
     timeline = pl.concat(part.sort(order, maintain_order=True) for part in parts)

@@ -16,13 +16,15 @@ from traceana.errors import DataError
 from traceana.simulate.frames import over_seeds, read_columns
 from traceana.simulate.placement.cluster import (
     MILLI,
+    POLICIES,
     Floats,
     Ints,
     PlacementNodes,
+    PlacementPolicy,
     PlacementRequest,
+    Random,
     TypicalRequests,
 )
-from traceana.simulate.placement.policies import POLICIES, PlacementPolicy, Random
 from traceana.simulate.placement.tables import Placement, PlacementRuns, PlacementSummary
 from traceana.stats.arguments import as_generator, check_choice, is_number, takes
 from traceana.store.frames import column_names

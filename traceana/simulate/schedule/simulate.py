@@ -29,8 +29,13 @@ from traceana.simulate.schedule.capacity import (
     read_profiles,
 )
 from traceana.simulate.schedule.elastic import EarliestDeadlineFirst, ElasticFlow
-from traceana.simulate.schedule.engine import Schedule, run_schedule
-from traceana.simulate.schedule.policy import ScheduledJobs, SchedulingPolicy, SlottedPolicy
+from traceana.simulate.schedule.policy import (
+    Schedule,
+    ScheduledJobs,
+    SchedulingPolicy,
+    SlottedPolicy,
+    run_schedule,
+)
 from traceana.simulate.schedule.tables import ScheduledJob, ScheduleGroups, ScheduleSteps
 from traceana.simulate.schedule.timesharing import Gandiva, Themis, Tiresias
 from traceana.stats.arguments import is_number
