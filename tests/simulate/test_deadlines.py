@@ -130,7 +130,7 @@ def test_mistakes_are_told_in_one_line() -> None:
     )
     with pytest.raises(DataError, match="no model at 2 GPUs; they have rows for 1, 4"):
         synthesize_deadlines(jobs_of(1, gpus=2.0), rates=rates)
-    with pytest.raises(DataError, match="one occurs twice"):
+    with pytest.raises(DataError, match=r"batch_size, gpus\) once"):
         synthesize_deadlines(jobs_of(2), rates=pl.concat([rates, rates]))
     with pytest.raises(DataError, match="rng must be a whole number from 0 on"):
         synthesize_deadlines(jobs_of(2), rng=-1)

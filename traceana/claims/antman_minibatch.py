@@ -44,23 +44,6 @@ def _own_range(store: Store, job: str) -> float:
     return span(rows.group_by("worker_id").agg(own=high / low).collect()["own"])[1]
 
 
-def antman_workers(store: Store, _claim: Claim) -> Judgement:
-    """Compare the bound that each CoV implies with ten workers, which it can only refute."""
-    files = store.trace(_TRACE).once(_files)
-    largest = store.scan(*_COV).group_by("job_id").agg(pl.col("cov").max()).sort("cov").collect()
-    # n values that are not negative have a CoV of sqrt(n) at most, with ddof 1
-    beyond = largest.filter(pl.col("cov") > sqrt(_WORKERS)).height
-    tight = largest.filter(pl.col("cov") > sqrt(_WORKERS - 1)).height
-    of_files = "/".join(str(n) for n in files["workers"].unique().sort())
-    measured = (
-        f"{of_files} workers in the {files.height} job files; of {largest.height} jobs in the CoV "
-        f"table {tight} need {_WORKERS} or more, {beyond} need more than {_WORKERS}"
-    )
-    contradicts = beyond or of_files != str(_WORKERS)
-    verdict = "differs" if contradicts else "not testable"
-    return Judgement(verdict, measured, evidence=largest.tail(max(tight, 1)))
-
-
 def _rows_of_table(store: Store) -> pl.DataFrame:
     matches = store.trace(_TRACE).once(cov_matches)
     rows = matches.filter(pl.col("fraction_within_rounding") > _IS_ROW)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
 import polars as pl
 
 from traceana.claims.claim import Claim, Judgement, agrees, decide, not_testable, span
@@ -74,16 +73,26 @@ def devices(_store: Store, claim: Claim) -> Judgement:
 
 def equalises(_store: Store, claim: Claim) -> Judgement:
     """Simulate the controller on a split of cores."""
-    split = SPLITS[claim.values["split"]]
-    gains = simulate_batching([(0.0, float(each)) for each in split], controller="proportional")
-    last = gains.batches.filter(step=gains.batches["step"].max())
-    times = last["iteration_s"].to_numpy()
-    excess = float(times.max() / times.mean()) - 1
+    _, last = _ends(SPLITS[claim.values["split"]])
+    excess = _excess(last)
     return decide(
         holds=excess <= _DEAD_BAND,
         measured=f"the slowest worker takes {100 * excess:.1f} % more than the mean at the end",
         evidence=last,
     )
+
+
+def _ends(split: Sequence[float]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the batches of the proportional controller at the first step and the last change."""
+    workers = [(0.0, float(each)) for each in split]
+    batches = simulate_batching(workers, controller="proportional").batches
+    return batches.filter(step=0), batches.filter(step=batches["step"].max())
+
+
+def _excess(batches: pl.DataFrame) -> float:
+    """Return by how much the slowest worker takes longer than the mean, as a fraction."""
+    times = batches["iteration_s"].to_numpy()
+    return float(times.max() / times.mean()) - 1
 
 
 def two_adjustments(_store: Store, claim: Claim) -> Judgement:
@@ -136,15 +145,8 @@ def quotient(_store: Store, claim: Claim) -> Judgement:
 
 def batching_equalises(_store: Store, _claim: Claim) -> Judgement:
     """Simulate the controller on uneven splits of cores."""
-    rows = []
-    for name, split in LEVELS.items():
-        if len(set(split)) == 1:
-            continue
-        workers = [(0.0, float(each)) for each in split]
-        batches = simulate_batching(workers, controller="proportional").batches
-        last = batches.filter(step=batches["step"].max())["iteration_s"].to_numpy()
-        first = batches.filter(step=0)["iteration_s"].to_numpy()
-        rows.append((name, *(float(times.max() / np.mean(times)) - 1 for times in (first, last))))
+    uneven = {name: split for name, split in LEVELS.items() if len(set(split)) > 1}
+    rows = [(name, *map(_excess, _ends(split))) for name, split in uneven.items()]
     table = pl.DataFrame(rows, schema=["cores", "excess_first", "excess_last"], orient="row")
     return decide(
         holds=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from traceana.errors import DataError
 from traceana.page.blocks import Drawing, drawing
 from traceana.questions.scheduling.what_if import deadlines_met
 from traceana.simulate.deadlines.simulate import published_rates
-from traceana.simulate.schedule.policy import ScheduleState, SchedulingPolicy
+from traceana.simulate.schedule.policy import ScheduleState
 from traceana.simulate.schedule.simulate import (
     POLICIES,
     ScheduleResult,
@@ -128,17 +128,20 @@ def _efficiency(jobs: pl.DataFrame, policy: str, gpus: int) -> pl.DataFrame:
     rates = {(row[0], row[1], row[2]): row[3] for row in _profiles().rows()}
     kinds, seen = jobs.select("model", "batch_size").rows(), {0.0: 0.0}
 
-    def watch() -> SchedulingPolicy:
-        made: Any = POLICIES[policy]
-        return _Watched(made(slot_s=_SLOT_S), note)  # type: ignore[return-value]
+    made: Any = POLICIES[policy]
 
-    def note(state: ScheduleState) -> None:
-        speedups = (
-            rates[*kinds[job], given] / rates[*kinds[job], 1]
-            for job, given in state.running.items()
-        )
-        seen[state.now] = sum(speedups) / gpus
+    class Watched(made):  # type: ignore[misc]
+        """The policy, whose running jobs are noted at each decision."""
 
+        def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> Any:  # noqa: ANN401
+            speedups = (
+                rates[*kinds[job], given] / rates[*kinds[job], 1]
+                for job, given in state.running.items()
+            )
+            seen[state.now] = sum(speedups) / gpus
+            return super().place(state, changes)
+
+    watch = partial(Watched, slot_s=_SLOT_S)
     simulate_schedule(jobs, policy=watch, profiles=_profiles(), gpus=gpus)
     kept = [0.0]  # as the publisher draws it: points 40 minutes apart
     for time in seen:
@@ -151,20 +154,6 @@ def _efficiency(jobs: pl.DataFrame, policy: str, gpus: int) -> pl.DataFrame:
             "Cluster efficiency": [seen[time] for time in kept],
         }
     )
-
-
-class _Watched:
-    """A policy whose running jobs are noted at each decision."""
-
-    def __init__(self, policy: SchedulingPolicy, note: Callable[[ScheduleState], None]) -> None:
-        self._policy, self._note = policy, note
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  whatever the policy has
-        return getattr(self._policy, name)
-
-    def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> Mapping[int, float]:
-        self._note(state)
-        return self._policy.place(state, changes)
 
 
 def figure_11(

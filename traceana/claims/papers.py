@@ -32,7 +32,6 @@ from traceana.claims.tables import ClaimVerdicts
 from traceana.errors import DataError, StoreError, ask_for_report, did_you_mean
 from traceana.store import Store, TableEntry
 from traceana.store.cache import Cache, code_digest, key_of, versions
-from traceana.store.ledger import Ledger
 from traceana.tables.declare import schema_of
 
 
@@ -362,7 +361,7 @@ def check_claims(
         raise DataError(f"expected a store, such as traceana.open_store(path), got {kind}")
     names = PAPERS if paper is None else find_papers(paper, PAPERS)
     claims = [claim for name in names for claim in PAPERS[name].claims]
-    stored = _Stored(store, {trace: store.ledger(trace) for trace in store.traces()})
+    stored = _Stored(store)
     entries = stored.entries
     rows, evidence = [], {}
     for done, claim in enumerate(claims, 1):
@@ -378,15 +377,14 @@ def check_claims(
 class _Stored:
     """A store and what the verdicts need of its ledgers, read once for all claims."""
 
-    def __init__(self, store: Store, ledgers: Mapping[str, Ledger]) -> None:
-        self.store = store
+    def __init__(self, store: Store) -> None:
+        self.store, self.missing = store, cache(store.missing)
+        self.ledgers = {trace: store.ledger(trace) for trace in store.traces()}
         self.entries: Entries = {
             (trace, entry.table): entry
-            for trace, ledger in ledgers.items()
+            for trace, ledger in self.ledgers.items()
             for entry in ledger.entries
         }
-        self.missing = cache(store.missing)
-        self.ledgers = ledgers
 
 
 def _altered(claims: list[Claim], entries: Entries) -> tuple[str, ...]:
@@ -425,14 +423,12 @@ def _judge(claim: Claim, stored: _Stored) -> Judgement:
     unknown = dict.fromkeys(file.file for file in files if file.as_published is None)
     if altered:
         reason = f"{', '.join(altered)} is not the published file (its sha256 differs)"
-        return replace(verdict, verdict="untested", note=reason)
-    if unknown and verdict.verdict == "differs":
-        reason = (
-            f"whether {', '.join(unknown)} is the published file is unknown (no sha256 of it was "
-            "published)"
-        )
-        return replace(verdict, verdict="untested", note=reason)
-    return verdict
+    elif unknown and verdict.verdict == "differs":
+        names = ", ".join(unknown)
+        reason = f"whether {names} is the published file is unknown (no sha256 of it was published)"
+    else:
+        return verdict
+    return replace(verdict, verdict="untested", note=reason)
 
 
 def _lacking(claim: Claim, stored: _Stored) -> Judgement | None:
@@ -448,11 +444,6 @@ def _lacking(claim: Claim, stored: _Stored) -> Judgement | None:
     synthetic = dict.fromkeys(need[0] for need in claim.tables if entries[need].synthetic)
     if synthetic:
         return untested(f"the store's rows of {', '.join(synthetic)} are synthetic")
-    return _incomplete(claim, stored)
-
-
-def _incomplete(claim: Claim, stored: _Stored) -> Judgement | None:
-    """Return which published file or rows of the tables of a claim are missing, or None."""
     missing = dict.fromkeys(csv for need in claim.tables for csv in stored.missing(*need))
     if missing and claim.every_file:
         return untested(f"files of the trace are not in the store: {', '.join(missing)}")
@@ -460,7 +451,7 @@ def _incomplete(claim: Claim, stored: _Stored) -> Judgement | None:
         listed = load_catalog().get(trace)
         published = listed.rows.get(table, 0) if listed else 0
         least = (_WHOLE if listed and listed.tried else _COUNTED) * published
-        entry = stored.entries[trace, table]
+        entry = entries[trace, table]
         whole = all(file.as_published for file in entry.files)
         if not whole and entry.rows_read < least:
             return untested(

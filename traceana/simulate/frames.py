@@ -78,12 +78,9 @@ def read_result(
 ) -> pl.DataFrame:
     """Return columns of a result that may have passed through another engine, as declared."""
     dtypes = schema_of(table)
-    try:
-        rows = collect(clean_columns(admit_columns(frame, columns), ()))
-        with reading():
-            return rows.cast({pl.selectors.by_name(name): dtypes[name] for name in columns})
-    except DataError as error:
-        raise DataError(f"{what}: {error}") from None
+    rows = read_clean(frame, columns, what)
+    with reading():
+        return rows.cast({pl.selectors.by_name(name): dtypes[name] for name in columns})
 
 
 def over_seeds(names: Sequence[str], /) -> list[pl.Expr]:

@@ -304,7 +304,7 @@ class Half:
         ({"controller": Static([1, float("inf")])}, "must be 2 finite numbers above 0"),
         ({"controller": "static"}, "static, given as Static"),
         ({"controller": 3}, "no controller is called 3; there are uniform"),
-        ({"controller": Half()}, "controller Half has no settles and no first; a controller has"),
+        ({"controller": Half()}, "not a class, with name, settles, first"),
         ({"controller": Static([1, 2, 3])}, "must be 2 finite numbers above 0"),
         (
             {"controller": "uniform", "steps": 0},

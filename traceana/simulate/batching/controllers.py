@@ -403,46 +403,25 @@ def _check_size(wanted: Floats) -> None:
         )
 
 
-_PARTS: Final = ("name", "settles", "first", "adjust")
-
-
 def find_controller(controller: Any, /) -> BatchController:  # noqa: ANN401
     """Return a controller by its name, or as it is."""
     if isinstance(controller, str) and controller in CONTROLLERS:
         return CONTROLLERS[controller]()
-    parts = ", ".join(_PARTS)
-    lacking = [name for name in _PARTS if not hasattr(controller, name)]
-    if {"first", "adjust"} <= set(lacking):
+    methods = (getattr(controller, name, None) for name in ("first", "adjust"))
+    named = hasattr(controller, "name") and hasattr(controller, "settles")
+    if isinstance(controller, type) or not named or not all(takes(each, 1) for each in methods):
         raise DataError(
             f"no controller is called {controller!r}; there are {', '.join(CONTROLLERS)} (and "
-            f"static, given as Static(estimate), or an object of your own with {parts})"
-        )
-    if lacking:
-        raise DataError(
-            f"controller {type(controller).__name__} has no {' and no '.join(lacking)}; a "
-            f"controller has {parts}"
-        )
-    methods = (controller.first, controller.adjust)
-    if isinstance(controller, type) or not all(takes(method, 1) for method in methods):
-        raise DataError(
-            f"controller {controller.name!r} must be an object, not a class, whose first and "
-            "adjust each take one argument, the observations"
+            "static, given as Static(estimate), or an object, not a class, with name, settles, "
+            "first(setting) and adjust(seen))"
         )
     return controller
 
 
-def read_controllers(
-    controllers: Sequence[str | BatchController], /, **given: BatchController | None
-) -> dict[str, Any]:
-    """Return controllers by their different names, those known as they are."""
-    named: list[tuple[str, BatchController | None]] = []
-    for controller in as_list("controllers", controllers):
-        if isinstance(controller, str) and controller in given:
-            named.append((controller, given[controller]))
-        else:
-            chosen = find_controller(controller)
-            named.append((chosen.name, chosen))
-    names = [name for name, _ in named]
+def read_controllers(controllers: Sequence[str | BatchController], /) -> dict[str, Any]:
+    """Return controllers by their different names."""
+    chosen = [find_controller(each) for each in as_list("controllers", controllers)]
+    names = [controller.name for controller in chosen]
     if not names or len(set(names)) < len(names):
         raise DataError(f"controllers must have different names; found {names}")
-    return dict(named)
+    return dict(zip(names, chosen, strict=True))

@@ -13,40 +13,27 @@ import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
 
 from traceana.errors import DataError
-from traceana.simulate.batching import simulate
+from traceana.simulate.batching import simulate, tables
 from traceana.simulate.batching.controllers import (
     BatchController,
     Static,
     Uniform,
     read_controllers,
 )
-from traceana.simulate.batching.simulate import simulate_batching
-from traceana.simulate.batching.tables import (
-    BatchingSummary,
-    BatchingSweep,
-    ClusterComparison,
-    PublishedGains,
-)
-from traceana.simulate.batching.workers import DEVICES, LEVELS, PUBLISHED, Workers, read_throughputs
+from traceana.simulate.batching.workers import LEVELS, PUBLISHED, Workers, read_throughputs
 from traceana.simulate.frames import over_seeds, read_result, read_seeds, with_intervals
 from traceana.stats.arguments import as_list, is_number
 from traceana.stats.arrays import Floats
 from traceana.tables.declare import declared, returns, schema_of
 
-_CONTROLLERS: Final = (
-    "uniform",
-    "static",
-    "measured",
-    "proportional",
-    "damped",
-    "omnilearn",
-    "oracle",
-)
+_CONTROLLERS = ("uniform", "static", "measured", "proportional", "damped", "omnilearn", "oracle")
+_BY_CORES: Final = Static(())
+"""Stands for batch sizes in proportion to the cores of each run."""
 _BLOCK: Final = 4_000_000
 """Worker steps simulated at once, which take some hundred megabytes."""
 
 
-@returns(BatchingSweep)
+@returns(tables.BatchingSweep)
 def sweep_batching(
     levels: Mapping[str, Sequence[float]] | None = None,
     /,
@@ -110,7 +97,8 @@ def sweep_batching(
     cores = read_throughputs(LEVELS if levels is None else levels, "level", "cores")
     overheads_s, noise_cvs = as_list("overheads_s", overheads_s), as_list("noise_cvs", noise_cvs)
     seeds = read_seeds(seeds)
-    by_name = read_controllers(controllers, static=None)
+    given = as_list("controllers", controllers)
+    by_name = read_controllers([_BY_CORES if name == "static" else name for name in given])
     settings = {"overheads_s": overheads_s, "noise_cvs": noise_cvs}
     for what, numbers in (settings | {"samples_per_core_s": [samples_per_core_s]}).items():
         least = 0.0 if what in settings else 1e-9
@@ -134,21 +122,21 @@ def sweep_batching(
         run = partial(simulate.run_course, overhead, rate, **setting)
         usual = run(Uniform())
         for number, (name, controller) in enumerate(by_name.items(), 1):
-            decides = controller or Static(table)
+            decides = Static(table) if controller is _BY_CORES else controller
             course = run(decides)
             of_run = _rows(course, usual, keys, cores, goal=global_batch * steps)
             for row, note in zip(of_run, simulate.notes_of(decides, course), strict=True):
                 rows.append(row | {"noise_cv": float(noise_cv), "controller": name, "note": note})
             if progress is not None:
                 progress((done + number / len(by_name)) / len(blocks))
-    swept = pl.DataFrame(rows, schema=schema_of(BatchingSweep)).sort(
+    swept = pl.DataFrame(rows, schema=schema_of(tables.BatchingSweep)).sort(
         pl.col("level").cast(pl.Enum(list(cores))),
         "overhead_s",
         "noise_cv",
         pl.col("controller").cast(pl.Enum(list(by_name))),
         "seed",
     )
-    return declared(swept, BatchingSweep)
+    return declared(swept, tables.BatchingSweep)
 
 
 def _blocks(
@@ -215,7 +203,7 @@ _KEYS: Final = ("level", "n_workers", "mean_over_min", "overhead_s", "noise_cv",
 _READ: Final = (*_KEYS, "speedup", "step_s", "idle_fraction", "adjustments", "note")
 
 
-@returns(BatchingSummary)
+@returns(tables.BatchingSummary)
 def summarize_batching(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.DataFrame:
     """Average the runs of a sweep over the seeds.
 
@@ -243,14 +231,16 @@ def summarize_batching(sweep: IntoFrame, /, *, confidence: float = 0.95) -> pl.D
     >>> found.select("controller", pl.col("speedup", "speedup_ci_low").round(2)).rows()
     [('oracle', 1.91, 1.77)]
     """
-    rows = read_result(sweep, BatchingSweep, _READ, "summarize_batching")
+    rows = read_result(sweep, tables.BatchingSweep, _READ, "summarize_batching")
     grouped = rows.group_by(_KEYS, maintain_order=True).agg(
         *over_seeds(["speedup"]),
         pl.col("step_s", "idle_fraction", "adjustments").mean(),
         pl.col("note").drop_nulls().first(),
         n=pl.len().cast(pl.Int64),
     )
-    return declared(with_intervals(grouped, ["speedup"], confidence=confidence), BatchingSummary)
+    return declared(
+        with_intervals(grouped, ["speedup"], confidence=confidence), tables.BatchingSummary
+    )
 
 
 OVERHEADS: Final = (0.0, 0.1, 0.2)
@@ -309,7 +299,7 @@ def largest_gain(ratio: float, /, *, fast: int = 1, slow: int = 1) -> float:
     return (fast * ratio + slow) / (fast + slow) / min(ratio, 1)
 
 
-@returns(PublishedGains)
+@returns(tables.PublishedGains)
 def published_gains() -> pl.DataFrame:
     """Compare each published factor with the throughputs of its cluster.
 
@@ -328,7 +318,8 @@ def published_gains() -> pl.DataFrame:
     >>> gains.select("published", pl.col("largest_gain").round(2), "is_plausible").rows()
     [(2.0, 1.44, False)]
     """
-    devices = permutations(DEVICES.select("device", "tflops").iter_rows(), 2)
+    tflops = {name: entry["tflops"] for name, entry in PUBLISHED["devices"].items()}
+    devices = permutations(tflops.items(), 2)
     # of pairs of devices, the least unlike first
     ratios = sorted((x / y, f"{fast} and {slow}") for (fast, x), (slow, y) in devices if x > y)
     rows = []
@@ -350,14 +341,14 @@ def published_gains() -> pl.DataFrame:
         overhead = (1 / gain - 1 / most) / (1 - 1 / most) if plausible else None
         row = (name, gain, stated["cluster"], *implied, differ, most, plausible, note)
         rows.append((*row, overhead, reach if len(set(throughputs)) < 3 else None))
-    table = pl.DataFrame(rows, schema=schema_of(PublishedGains), orient="row")
-    return declared(table, PublishedGains)
+    table = pl.DataFrame(rows, schema=schema_of(tables.PublishedGains), orient="row")
+    return declared(table, tables.PublishedGains)
 
 
 _BATCH: Final = 64
 
 
-@returns(ClusterComparison)
+@returns(tables.ClusterComparison)
 def compare_clusters(
     clusters: Mapping[str, Sequence[float]] | None = None,
     /,
@@ -412,7 +403,9 @@ def compare_clusters(
                 rows.append(
                     {"cluster": name, "workers": "published", "system": gain["model"], **row}
                 )
-    return declared(pl.DataFrame(rows, schema=schema_of(ClusterComparison)), ClusterComparison)
+    return declared(
+        pl.DataFrame(rows, schema=schema_of(tables.ClusterComparison)), tables.ClusterComparison
+    )
 
 
 def _systems(
@@ -433,7 +426,7 @@ def _systems(
     usual_s = 0.0
     setting = {"steps": steps, "global_batch": _BATCH * count}
     for workers, system, crew, controller in systems:
-        job = simulate_batching(crew, controller=controller, **setting)
+        job = simulate.simulate_batching(crew, controller=controller, **setting)
         usual_s = usual_s or job.time_s
         times = {"relative_time": job.time_s / usual_s, "speedup": job.speedup}
         rows.append({"workers": workers, "system": system, **times})

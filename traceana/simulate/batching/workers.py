@@ -23,11 +23,6 @@ PUBLISHED: Final[dict[str, Any]] = tomllib.loads(
 )
 """Numbers of Tyagi and Sharma (ACSOS'20): dead_band, devices, splits, later, clusters, gains."""
 
-DEVICES: Final = pl.DataFrame(
-    [{"device": name, **entry} for name, entry in PUBLISHED["devices"].items()]
-)
-"""Cores and peak half-precision TFLOPS of a device, with their source."""
-
 SPLITS: Final[dict[str, tuple[int, ...]]] = {
     name: tuple(split) for name, split in PUBLISHED["splits"].items()
 }

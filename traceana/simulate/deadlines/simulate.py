@@ -190,12 +190,13 @@ def _check(given: IntoFrame, needed: dict[str, type[pl.DataType]], what: str) ->
 
 
 def _check_rates(rates: pl.DataFrame) -> None:
-    if rates.is_empty() or (rates["iterations_per_s"] <= 0).any() or (rates["gpus"] <= 0).any():
-        raise DataError("rates must have rows, with iterations_per_s and gpus above 0")
-    if sum(rates.null_count().row(0)):
-        raise DataError("rates: a null is no rate; leave such rows out")
-    if rates.select("model", "batch_size", "gpus").is_duplicated().any():
-        raise DataError("rates: (model, batch_size, gpus) must name one row, and one occurs twice")
+    usable = rates.drop_nulls().filter(pl.col("iterations_per_s") > 0, pl.col("gpus") > 0)
+    distinct = usable.unique(("model", "batch_size", "gpus"))
+    if rates.is_empty() or distinct.height < rates.height:
+        raise DataError(
+            "rates must have rows without nulls, iterations_per_s and gpus above 0, and each "
+            "(model, batch_size, gpus) once"
+        )
 
 
 def _rates_at(rates: pl.DataFrame, gpus: Floats) -> tuple[pl.DataFrame, Floats]:

@@ -71,15 +71,18 @@ class JobTrace:
         """Every power limit of any batch size, from the highest to the lowest."""
         return sorted({limit for batch in self.batches.values() for limit in batch.limits})[::-1]
 
+    def epochs(self, batch_size: int, /) -> float | None:
+        """Return the mean epochs to the target; None if a run of the batch size misses it."""
+        epochs = self.batches[batch_size].epochs
+        reached = [each for each in epochs if each is not None and each <= self.max_epochs]
+        return sum(reached) / len(reached) if len(reached) == len(epochs) else None
+
     def expected(self, batch_size: int, power_limit_w: float, /) -> tuple[float, float] | None:
         """Return mean energy (J) and time (s) to the target over the runs of a batch size."""
-        batch = self.batches.get(batch_size)
-        if batch is None or power_limit_w not in batch.limits:
+        epoch = self.batches[batch_size].limits.get(power_limit_w)
+        mean = self.epochs(batch_size)
+        if epoch is None or mean is None:
             return None
-        reached = [e for e in batch.epochs if e is not None and e <= self.max_epochs]
-        if len(reached) < len(batch.epochs):
-            return None
-        mean, epoch = sum(reached) / len(reached), batch.limits[power_limit_w]
         return mean * epoch.energy_j, mean * epoch.time_s
 
     def cost(self, energy_j: float, time_s: float, eta: float, /) -> float:

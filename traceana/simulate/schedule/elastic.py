@@ -92,6 +92,7 @@ class ElasticFlow(SlottedPolicy):
     """
 
     elastic: ClassVar[bool] = True
+    _clock: _PlannedClock
 
     def __init__(
         self, *, admission: bool = True, least: bool = True, slot_s: float | None = None
@@ -99,11 +100,9 @@ class ElasticFlow(SlottedPolicy):
         super().__init__(slot_s=slot_s)
         self._admission = admission
         self.least, self.room = least, Room()
-        self._clock: _PlannedClock | None = None
         self._queue: list[int] = []
-        self._profiles: dict[int, Profile] = {}
+        self.profiles: dict[int, Profile] = {}
         self._used: set[tuple[int, int]] = set()
-        self._nodes: BuddyNodes | None = None
         self._ended: list[int] = []
         self._placed: list[int] = []
         self._decisions = 0
@@ -112,15 +111,13 @@ class ElasticFlow(SlottedPolicy):
     def make_clock(self, state: ScheduleState, /) -> _PlannedClock:
         """Return the clock that follows the plans."""
         self._clock = _PlannedClock(state)
+        self._nodes = BuddyNodes(state.gpus, state.gpus_per_node)
         return self._clock
 
     def is_met(self, job: int, end_s: float, /) -> bool:
         """Return whether the last plan of a job, or its end, met its deadline."""
-        clock = self._clock
-        if clock is None:
-            return False
-        end = end_s if self._as_printed else clock.planned[job]
-        return end <= clock.state.jobs.deadline_s[job]
+        end = end_s if self._as_printed else self._clock.planned[job]
+        return end <= self._clock.state.jobs.deadline_s[job]
 
     def finish(self, _: ScheduleState, ended: Sequence[int], /) -> None:
         """Forget ended jobs."""
@@ -133,7 +130,7 @@ class ElasticFlow(SlottedPolicy):
         """Accept the arrived jobs if all jobs then meet their deadlines."""
         for job in arrived:
             profile = _profile(state, job)
-            self._profiles[job] = profile.rising() if self.least else profile
+            self.profiles[job] = profile.rising() if self.least else profile
         if not self._admission:
             self._queue += arrived
             return arrived
@@ -160,16 +157,13 @@ class ElasticFlow(SlottedPolicy):
         plans = _Plans(self, state, list(order))
         self._queue = plans.by_return()
         self._change = plans.next_change
-        if self._clock is not None:
-            self._clock.follow(plans)
+        self._clock.follow(plans)
         given, held = plans.gpus(), state.running
         self._queue.sort(key=lambda job: -given[job])
         return {job: gpus for job, gpus in given.items() if held.get(job, 0) != gpus}
 
     def place(self, state: ScheduleState, _: Mapping[int, int], /) -> dict[int, float]:
         """Place all jobs on consecutive GPUs, the largest first, and charge each."""
-        if self._nodes is None:
-            self._nodes = BuddyNodes(state.gpus, state.gpus_per_node)
         deadline = state.jobs.deadline_s
         self._nodes.release([*self._ended, *sorted(self._placed, key=deadline.__getitem__)])
         self._ended = []
@@ -190,10 +184,6 @@ class ElasticFlow(SlottedPolicy):
         """Return the next change of a plan, if no job ends or arrives before."""
         return self._change
 
-    def profile(self, job: int, /) -> Profile:
-        """Return the levels of a job."""
-        return self._profiles[job]
-
 
 class _Plans:
     """Plans of jobs in order of deadline."""
@@ -203,7 +193,7 @@ class _Plans:
     ) -> None:
         deadline = state.jobs.deadline_s
         self.jobs = sorted(jobs, key=deadline.__getitem__)
-        profiles = [policy.profile(job) for job in self.jobs]
+        profiles = [policy.profiles[job] for job in self.jobs]
         n, width = len(profiles), max((len(profile.gpus) for profile in profiles), default=0) + 1
         arrays = plan_jobs.takes_arrays
         listed: Callable[..., Any] = np.array if arrays else list

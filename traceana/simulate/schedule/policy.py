@@ -245,7 +245,7 @@ class Schedule:
 
     start_s: list[float]
     end_s: list[float]
-    met: list[bool]
+    met: list[bool | None]
     declined: list[int] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
     used: list[int] = field(default_factory=list)

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from traceana.simulate.schedule.policy import ScheduleState, SchedulingPolicy
+from traceana.simulate.schedule.policy import ContinuousClock, ScheduleState, SchedulingPolicy
 
 
 class FirstInFirstOut(SchedulingPolicy):
@@ -195,16 +195,20 @@ class EasyBackfilling(SchedulingPolicy):
     limit, or needs only GPUs that the first job leaves free then.
     """
 
-    def __init__(self) -> None:
+    def make_clock(self, state: ScheduleState, /) -> ContinuousClock:
+        """Return a clock, and make room for the jobs."""
         self._ends: list[tuple[float, int]] = []
         self._expected: dict[int, float] = {}
-        self._window: _Window | None = None
+        # GPUs and time limits of the waiting jobs in order of submission, up to the last arrived
+        n, self._last = len(state.jobs), -1
+        self._gpus, self._limits = np.full(n, _GONE), np.full(n, math.inf)
+        return ContinuousClock(state)
 
     def admit(self, state: ScheduleState, arrived: Sequence[int], /) -> Sequence[int]:
         """Note the arrived jobs."""
-        if self._window is None:
-            self._window = _Window(state)
-        self._window.extend(arrived)
+        for job in arrived:
+            self._gpus[job], self._limits[job] = state.jobs.gpus[job], state.jobs.time_limit_s[job]
+            self._last = job
         return arrived
 
     def finish(self, _: ScheduleState, ended: Sequence[int], /) -> None:
@@ -214,7 +218,7 @@ class EasyBackfilling(SchedulingPolicy):
 
     def allocate(self, state: ScheduleState, order: Iterable[int], /) -> dict[int, int]:
         """Start jobs in order, then backfill behind the first that does not fit."""
-        jobs, window, free = state.jobs, self._window, state.free
+        jobs, free = state.jobs, state.free
         changes: dict[int, int] = {}
         first = -1
         for job in order:
@@ -222,11 +226,11 @@ class EasyBackfilling(SchedulingPolicy):
                 first = job
                 break
             free = self._start(state, job, free, changes)
-        if first < 0 or not free or window is None:
+        if first < 0 or not free:
             return changes
         shadow, extra = self._reservation(state, jobs.gpus[first], free)
         while free:
-            job = window.first_fit(first, free, shadow - state.now, extra)
+            job = self._first_fit(first, free, shadow - state.now, extra)
             if job < 0:
                 break
             if state.now + jobs.time_limit_s[job] > shadow:
@@ -238,8 +242,7 @@ class EasyBackfilling(SchedulingPolicy):
         changes[job] = state.jobs.gpus[job]
         self._expected[job] = state.now + state.jobs.time_limit_s[job]
         insort(self._ends, (self._expected[job], job))
-        if self._window is not None:
-            self._window.remove(job)
+        self._gpus[job] = _GONE
         return free - state.jobs.gpus[job]
 
     def _reservation(self, state: ScheduleState, gpus: int, free: int) -> tuple[float, int]:
@@ -252,26 +255,9 @@ class EasyBackfilling(SchedulingPolicy):
             shadow = max(end, state.now)
         return shadow, free - gpus
 
-
-class _Window:
-    """GPUs and time limits of the waiting jobs in order of submission."""
-
-    def __init__(self, state: ScheduleState) -> None:
-        self._jobs, n = state.jobs, len(state.jobs)
-        self._gpus, self._limits = np.full(n, _GONE), np.full(n, math.inf)
-        self._end = 0
-
-    def extend(self, arrived: Sequence[int]) -> None:
-        for job in arrived:
-            self._gpus[job], self._limits[job] = self._jobs.gpus[job], self._jobs.time_limit_s[job]
-            self._end = job + 1
-
-    def remove(self, job: int) -> None:
-        self._gpus[job] = _GONE
-
-    def first_fit(self, first: int, free: int, seconds: float, extra: int) -> int:
+    def _first_fit(self, first: int, free: int, seconds: float, extra: int) -> int:
         """Return the first waiting job after `first` that delays no reservation, or -1."""
-        jobs = slice(first + 1, self._end)
+        jobs = slice(first + 1, self._last + 1)
         fits = (self._gpus[jobs] <= free) & (
             (self._limits[jobs] <= seconds) | (self._gpus[jobs] <= extra)
         )

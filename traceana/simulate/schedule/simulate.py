@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import as_completed
 from copy import deepcopy
@@ -212,8 +213,11 @@ def simulate_schedule(
     capacities = find_capacity(frame, gpus=gpus, machines=machines, capacity=capacity)
     elastic = bool(getattr(make(), "elastic", False))
     rates = _profiles(frame, profiles) if elastic else {}
-    parts, rows, steps = [], [], []
-    excluded = dict(table.filter(~pl.col("known")).group_by("group").len().iter_rows())
+    excluded = table.filter(~pl.col("known"))
+    nothing = [math.nan] * excluded.height
+    parts = [_with_schedule(excluded, Schedule(nothing, nothing, [None] * excluded.height))]
+    n_excluded = dict(excluded.group_by("group").len().iter_rows())
+    rows, steps = [], [pl.DataFrame(schema=schema_of(ScheduleSteps))]
     for (each,), of_group in frame.group_by("group", maintain_order=True):
         scaled = _scaled(of_group.sort("submit_s", maintain_order=True), scale_load)
         where = capacities[str(each)]
@@ -229,16 +233,16 @@ def simulate_schedule(
         )
         ran = _with_schedule(scaled, schedule)
         parts.append(ran)
-        outcome = _outcome(ran, schedule, where, unit=unit, excluded=excluded.get(each, 0))
+        outcome = _outcome(ran, schedule, where, unit=unit, excluded=n_excluded.get(each, 0))
         started = scale_load == 1 and "start_s" in of_group.columns
         wait_s = (of_group["start_s"] - of_group["submit_s"]).median() if started else None
         rows.append({"policy": name, **outcome, "wait_s_recorded": wait_s})
         steps.append(_steps(schedule, str(each), unit))
     return ScheduleResult(
         policy=name,
-        jobs=_in_order(table, parts),
+        jobs=pl.concat(parts).sort("row").select(*ScheduledJob.columns()),
         groups=pl.DataFrame(rows, schema=schema_of(ScheduleGroups)),
-        steps=pl.concat([pl.DataFrame(schema=schema_of(ScheduleSteps)), *steps]),
+        steps=pl.concat(steps),
     )
 
 
@@ -292,19 +296,15 @@ def _scaled(jobs: pl.DataFrame, factor: float) -> pl.DataFrame:
 
 
 def _schedulable(jobs: pl.DataFrame, rates: Profiles, unit: int, *, elastic: bool) -> ScheduledJobs:
-    n = jobs.height
     if elastic and unit != 1:
         raise DataError("a policy that chooses the number of GPUs needs whole numbers of gpus")
 
-    def values(name: str, otherwise: list[Any]) -> list[Any]:
-        if name not in jobs.columns:
-            return otherwise
-        stated = jobs[name].to_list()
-        return [b if a is None else a for a, b in zip(stated, otherwise, strict=True)]
+    def values(name: str, otherwise: pl.Expr) -> list[Any]:
+        stated = pl.coalesce(name, otherwise) if name in jobs.columns else otherwise
+        return jobs.with_columns(stated.alias(name))[name].to_list()
 
-    runtime = jobs["runtime_s"].to_list()
-    work = runtime
-    profiles: list[Profile | None] = [None] * n
+    work = runtime = jobs["runtime_s"].to_list()
+    profiles: list[Profile | None] = [None] * jobs.height
     if elastic:
         keys = list(zip(jobs["model"], jobs["batch_size"], strict=True))
         if lacking := [key for key in keys if key not in rates]:
@@ -318,11 +318,11 @@ def _schedulable(jobs: pl.DataFrame, rates: Profiles, unit: int, *, elastic: boo
         submit_s=jobs["submit_s"].to_list(),
         runtime_s=runtime,
         gpus=(jobs["gpus"] * unit).round().clip(1).cast(pl.Int64).to_list(),
-        deadline_s=values("deadline_s", [np.inf] * n),
-        time_limit_s=values("time_limit_s", runtime),
-        priority=values("priority", [0.0] * n),
-        user=values("user", [""] * n),
-        job_name=values("job_name", [""] * n),
+        deadline_s=values("deadline_s", pl.lit(math.inf)),
+        time_limit_s=values("time_limit_s", pl.col("runtime_s")),
+        priority=values("priority", pl.lit(0.0)),
+        user=values("user", pl.lit("")),
+        job_name=values("job_name", pl.lit("")),
         work=work,
         profiles=profiles,
     )
@@ -330,7 +330,7 @@ def _schedulable(jobs: pl.DataFrame, rates: Profiles, unit: int, *, elastic: boo
 
 def _with_schedule(jobs: pl.DataFrame, schedule: Schedule) -> pl.DataFrame:
     deadline = pl.col("deadline_s") if "deadline_s" in jobs.columns else pl.lit(None, pl.Float64)
-    met = pl.Series("met", schedule.met)
+    met = pl.Series("met", schedule.met, dtype=pl.Boolean)
     return (
         jobs.drop("start_s", strict=False)
         .with_columns(
@@ -388,24 +388,11 @@ def _utilization(schedule: Schedule, gpus: float) -> float | None:
 
 
 def _steps(schedule: Schedule, group: str, unit: int) -> pl.DataFrame:
-    return pl.DataFrame(
-        {
-            "group": pl.repeat(group, len(schedule.times), eager=True),
-            "time_s": pl.Series(schedule.times, dtype=pl.Float64),
-            "gpus_used": pl.Series(schedule.used, dtype=pl.Float64) / unit,
-            "jobs_running": pl.Series(schedule.running, dtype=pl.Int64),
-            "jobs_waiting": pl.Series(schedule.waiting, dtype=pl.Int64),
-        }
-    )
-
-
-def _in_order(table: pl.DataFrame, parts: list[pl.DataFrame]) -> pl.DataFrame:
-    columns = ("start_s", "end_s", "wait_s", "met_deadline")
-    types = {"row": table.schema["row"], **schema_of(ScheduledJob)}
-    none = pl.DataFrame(schema={name: types[name] for name in ("row", *columns)})
-    ran = pl.concat([none, *(part.select(none.columns) for part in parts)])
-    in_order = table.select("row", "job_id", "group")
-    return in_order.join(ran, on="row", how="left", maintain_order="left").drop("row")
+    columns = (schedule.times, schedule.used, schedule.running, schedule.waiting)
+    names = ("time_s", "gpus_used", "jobs_running", "jobs_waiting")
+    types = schema_of(ScheduleSteps)
+    steps = pl.DataFrame(dict(zip(names, columns, strict=True)), schema_overrides=types)
+    return steps.with_columns(pl.col("gpus_used") / unit, group=pl.lit(group)).select(*types)
 
 
 _SMALL: Final = 20_000
