@@ -75,9 +75,7 @@ def ties_at_random(store: Store, claim: Claim) -> Judgement:
     return decide(
         holds=not pairs,
         measured=f"ties at random: {', '.join(parts)}",
-        note="Reversed: " + "; ".join(f"{first} before {second}" for first, second in pairs)
-        if pairs
-        else "No pair of policies changes its order.",
+        note=f"Reversed: {'; '.join(map(' before '.join, pairs)) or 'none'}",
         evidence=summary,
     )
 

@@ -112,7 +112,7 @@ def test_a_job_that_cannot_be_replayed_is_left_out(
         (("--job", "x"), "mine has no such job; its jobs are SYNTHETIC-job, broken, even"),
         (("--ideal", "stage"), "expected name=value, such as stage=3"),
         (("--job", "even", "--ideal", "stage=9"), "no stage is '9'; found 0, 1"),
-        (("--ideal", "color=3"), "ideal must have keys of kind"),
+        (("--ideal", "color=3"), "with keys of kind"),
         (("--timeline", "t.json"), "--timeline: pass --job, one of SYNTHETIC-job"),
         (("--job", "broken"), "no optimizer"),
     ],

@@ -454,9 +454,9 @@ def test_a_bad_graph_is_one_clear_line(name: str) -> None:
     [
         ({"stage": 9}, "no stage is 9; found 0, 1"),
         ({"kind": "coffee"}, "no kind is 'coffee'"),
-        ({"color": 1}, "ideal must have keys of kind"),
-        ({}, "ideal must have keys"),
-        ("stage=3", "ideal must be None, a mapping"),
+        ({"color": 1}, "with keys of kind"),
+        ({}, "with keys of kind"),
+        ("stage=3", "ideal must be None, a policy"),
     ],
 )
 def test_a_what_if_of_nothing_is_refused(ideal: object, message: str) -> None:

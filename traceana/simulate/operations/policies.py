@@ -259,15 +259,14 @@ def as_policy(ideal: Policy | Mapping[str, Any] | None, /) -> Policy:
     if ideal is None:
         return Ideal()
     if isinstance(ideal, Mapping):
-        if not ideal or not set(ideal) <= set(GROUPINGS):
-            keys = ", ".join(GROUPINGS)
-            raise DataError(f"ideal must have keys of {keys}; it is {dict(ideal)!r}")
-        return Ideal(**ideal)
-    if not callable(getattr(ideal, "plan", None)):
-        raise DataError(
-            f'ideal must be None, a mapping such as {{"stage": 3}} or a policy; it is {ideal!r}'
-        )
-    return ideal
+        if ideal and set(ideal) <= set(GROUPINGS):
+            return Ideal(**ideal)
+    elif callable(getattr(ideal, "plan", None)):
+        return ideal
+    raise DataError(
+        f'ideal must be None, a policy, or a mapping such as {{"stage": 3}} with keys of '
+        f"{', '.join(GROUPINGS)}; it is {ideal!r}"
+    )
 
 
 def _listed(values: Values) -> list[Any]:

@@ -430,22 +430,22 @@ def sweep_schedules(
         for each in groups["group"]
         for name, policy in policies.items()
     ]
-    frame: dict[tuple[str, str], pl.DataFrame] = {}
+    outcomes: list[pl.DataFrame] = []
+
+    def keep(outcome: pl.DataFrame) -> None:
+        outcomes.append(outcome)
+        progress(len(outcomes) / len(tasks))
+
     processes = min(processes, len(tasks))
     if table.height * len(policies) * (1 + replications) < _SMALL or processes == 1:
         for task in tasks:
-            frame[task[0], task[2]] = _run(*task)
-            progress(len(frame) / len(tasks))
+            keep(_run(*task))
     else:
         with start_processes(processes) as pool:
-            futures = {pool.submit(_run, *task): (task[0], task[2]) for task in tasks}
-            for future in as_completed(futures):
-                frame[futures[future]] = future.result()
-                progress(len(frame) / len(tasks))
-    order = sorted(groups["group"])
-    return declared(
-        pl.concat(frame[name, each] for name in policies for each in order), ScheduleGroups
-    )
+            for run in as_completed([pool.submit(_run, *task) for task in tasks]):
+                keep(run.result())
+    of_policy = pl.col("policy").cast(pl.Enum([*policies]))
+    return declared(pl.concat(outcomes).sort(of_policy, "group"), ScheduleGroups)
 
 
 def _run(
