@@ -78,9 +78,12 @@ def read_result(
 ) -> pl.DataFrame:
     """Return columns of a result that may have passed through another engine, as declared."""
     dtypes = schema_of(table)
-    rows = read_clean(frame, columns, what)
-    with reading():
-        return rows.cast({pl.selectors.by_name(name): dtypes[name] for name in columns})
+    try:
+        rows = collect(clean_columns(admit_columns(frame, columns), ()))
+        with reading():
+            return rows.cast({pl.selectors.by_name(name): dtypes[name] for name in columns})
+    except DataError as error:
+        raise DataError(f"{what}: {error}") from None
 
 
 def over_seeds(names: Sequence[str], /) -> list[pl.Expr]:

@@ -350,7 +350,7 @@ class TakesNothing:
 
 def test_a_controller_that_cannot_be_called_is_told() -> None:
     for wrong in (TakesNothing(), Uniform):
-        with pytest.raises(DataError, match="first and adjust each take one argument"):
+        with pytest.raises(DataError, match=r"first\(setting\) and adjust\(seen\)"):
             simulate_batching([(0, 1), (0, 2)], controller=wrong)  # type: ignore[arg-type]
 
 

@@ -79,10 +79,10 @@ class JobTrace:
 
     def expected(self, batch_size: int, power_limit_w: float, /) -> tuple[float, float] | None:
         """Return mean energy (J) and time (s) to the target over the runs of a batch size."""
-        epoch = self.batches[batch_size].limits.get(power_limit_w)
-        mean = self.epochs(batch_size)
-        if epoch is None or mean is None:
+        mean = self.epochs(batch_size) if batch_size in self.batches else None
+        if mean is None or power_limit_w not in self.batches[batch_size].limits:
             return None
+        epoch = self.batches[batch_size].limits[power_limit_w]
         return mean * epoch.energy_j, mean * epoch.time_s
 
     def cost(self, energy_j: float, time_s: float, eta: float, /) -> float:
