@@ -130,7 +130,7 @@ def _efficiency(jobs: pl.DataFrame, policy: str, gpus: int) -> pl.DataFrame:
 
     made: Any = POLICIES[policy]
 
-    class Watched(made):  # type: ignore[misc]
+    class _Watched(made):  # type: ignore[misc]
         """The policy, whose running jobs are noted at each decision."""
 
         def place(self, state: ScheduleState, changes: Mapping[int, int], /) -> Any:  # noqa: ANN401
@@ -141,7 +141,7 @@ def _efficiency(jobs: pl.DataFrame, policy: str, gpus: int) -> pl.DataFrame:
             seen[state.now] = sum(speedups) / gpus
             return super().place(state, changes)
 
-    watch = partial(Watched, slot_s=_SLOT_S)
+    watch = partial(_Watched, slot_s=_SLOT_S)
     simulate_schedule(jobs, policy=watch, profiles=_profiles(), gpus=gpus)
     kept = [0.0]  # as the publisher draws it: points 40 minutes apart
     for time in seen:
