@@ -28,7 +28,7 @@ from traceana.tables.declare import declared, returns, schema_of
 
 _CONTROLLERS = ("uniform", "static", "measured", "proportional", "damped", "omnilearn", "oracle")
 _BY_CORES: Final = Static(())
-"""Stands for batch sizes in proportion to the cores of each run."""
+"""Replaced in each run by batch sizes in proportion to its cores."""
 _BLOCK: Final = 4_000_000
 """Worker steps simulated at once, which take some hundred megabytes."""
 
