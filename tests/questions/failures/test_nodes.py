@@ -10,7 +10,7 @@ import pytest
 
 import traceana
 from tests.slurm_log import Planted, write_slurm_log
-from traceana.questions.failures.nodes import SIGNIFICANT
+from traceana.questions.failures.nodes import SIGNIFICANT, _test
 from traceana.questions.failures.section import _outliers
 
 
@@ -155,6 +155,15 @@ def test_a_node_of_all_failures_has_no_ratio() -> None:
     finding = _outliers(found)
     assert "than comparable jobs: n1 (40 failures, 0 expected)." in finding
     assert finding.alert == "node n1: all the failures of comparable jobs"
+
+
+def test_a_node_whose_residuals_are_rounding_has_no_design_effect() -> None:
+    row = dict.fromkeys(("rest", "rest_mean", "of_jobs"), 0.0) | {"of_strata": 1e-31}
+    row |= {"failures": 2.0, "expected": 0.52, "mean": 0.55, "variance": 0.55}
+    found = _test(pl.DataFrame([row]), 0.95)
+    # Poisson: 1 - (1 + m) exp(-m)
+    assert found["pvalue"].item() == pytest.approx(1 - 1.55 * np.exp(-0.55))
+    assert np.isfinite(found["ci_high"].item())
 
 
 def test_names_that_are_digests_give_the_same_result(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ SIGNIFICANT: Final = 0.01  # adjusted p below which a node is named
 _FEWEST_ROWS: Final = 20
 _WITHOUT: Final = 0.2  # factor of p without the stratum of the largest excess
 _MOST_NAMED: Final = 100
+_ROUNDING: Final = 1e-9
 
 
 @returns(NodeFailures)
@@ -205,7 +206,9 @@ def _test(table: pl.DataFrame, confidence: float) -> dict[str, Floats]:
         return np.where(number > 0, gammainc(number / scale, usual / scale), 1.0)
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        dispersion = np.fmax((table["of_strata"] / table["of_jobs"]).to_numpy(), 1.0)
+        # rounding leaves residuals of nothing over nothing
+        of_strata = np.where(table["of_jobs"] > _ROUNDING, table["of_strata"], 0.0)
+        dispersion = np.fmax(of_strata / table["of_jobs"].to_numpy(), 1.0)
         scale = dispersion * variance / mean
         without = _WITHOUT * pvalue(of["rest"], of["rest_mean"])
         p = np.fmax(pvalue(failures, mean), np.where(of["rest_mean"] > 0, without, 0.0))

@@ -406,13 +406,14 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
     first, lost = more.row(0, named=True), float(more["lost_gpu_hours"].fill_null(0).sum())
     cost = f" This costs {count(lost)} GPU-hours beyond what is expected." if lost else ""
     node, fails = ("node", "fails") if more.height == 1 else ("nodes", "fail")
+    limits = first["ci_low"], first["ci_high"]
     times = "all" if first["ratio"] is None else f"{three_digits(first['ratio'])} times"
     alert = f"{node} {listed(names)}: {times} the failures of comparable jobs"
     return Finding(
         f"{more.height} of {plural(tested, 'node')} {fails} more often than comparable "
         f"jobs: {listed(parts)}.{_alike(nodes, more)}{cost}",
         effect=first["ratio"],
-        interval=None if first["ratio"] is None else (first["ci_low"], first["ci_high"]),
+        interval=None if None in limits else limits,
         n=first["n"],
         cost_gpu_h=lost,
         cost_jobs=float((more["failures"] - more["expected"]).sum()),
@@ -427,8 +428,10 @@ def _times(row: dict[str, Any]) -> str:
     """Return the ratio of failures, which is none if no comparable job failed elsewhere."""
     if row["ratio"] is None:
         return "("
-    limits = three_digits_range(row["ci_low"], row["ci_high"])
-    return f"{three_digits(row['ratio'])} times (95 % CI {limits}; "
+    times = f"{three_digits(row['ratio'])} times ("
+    if None in (row["ci_low"], row["ci_high"]):
+        return times
+    return f"{times}95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; "
 
 
 def _slower(node: SlowNode) -> Finding:
