@@ -113,3 +113,10 @@ def test_wrong_clusters_are_refused() -> None:
         traceana.tail_index([1.0, 2, 3], cluster=[1, None, 2])
     with pytest.raises(DataError, match="one cluster"):
         traceana.tail_index([1.0, 2, 3], cluster=["a"] * 3)
+
+
+def test_a_tail_of_one_cluster_has_no_interval_rather_than_all_numbers() -> None:
+    tail = hill(np.array([1e9, 1.001, 1.0]), 2, cluster=np.array([0, 1, 2]), confidence=0.95)
+    assert tail is not None
+    assert tail.index == pytest.approx(2 / np.log(1.001e9))
+    assert np.isnan([tail.low, tail.high]).all()

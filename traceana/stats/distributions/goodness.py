@@ -245,6 +245,10 @@ def hill(
     return Tail(len(top), float(threshold), index, low, high)
 
 
+_WIDEST: Final = 20.0
+"""Half of an interval of a logarithm that is none: half a billion times the index, or as little."""
+
+
 def _reach(exact: Floats, logs: Floats, cluster: Integers, confidence: float) -> float:
     """Return half the length of the interval of the logarithm of sum(exact) / sum(logs)."""
     _, of = np.unique(cluster, return_inverse=True)
@@ -255,4 +259,5 @@ def _reach(exact: Floats, logs: Floats, cluster: Integers, confidence: float) ->
     fraction = sums / sums.sum()
     moved = (ends / ends.sum() - fraction) / (1 - fraction)
     error = np.sqrt((m - 1) / m * (moved @ moved))
-    return float(stdtrit(effective - 1, (1 + confidence) / 2) * error)
+    half = float(stdtrit(effective - 1, (1 + confidence) / 2) * error)
+    return half if half < _WIDEST else float("nan")
