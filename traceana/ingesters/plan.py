@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping as Facts
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -40,6 +41,7 @@ _NOT_STATED: Final = frozenset(
 _LONGEST_TITLE: Final = 1_000
 _CLOCK: Final = ("submit_s", "start_s", "end_s")
 UNIX_S: Final = 631_152_000  # 1990
+_NEVER_S: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 """No trace's own clock is that far from its start."""
 _OF_WHAT_LASTED: Final = ("sacct", "kubectl")
 _DAY_S: Final = 86_400
@@ -377,7 +379,7 @@ def describe_trace(
         "title": name,
         "window_start_s": max(min(times) + 0.0, _first_listed(mapping, folder)) if times else None,
         "window_end_s": max(times) if times else None,
-        "absolute_times": bool(times) and min(times) >= UNIX_S,
+        "absolute_times": bool(times) and min(times) >= UNIX_S and max(times) < _NEVER_S,
     }
     ends = {"window_start_s", "window_end_s"}
     return Manifest(
