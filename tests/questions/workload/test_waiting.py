@@ -100,7 +100,7 @@ def test_the_page_names_reason_queue_and_who_holds_the_cpus(tmp_path: Path) -> N
     )
     assert "are mostly those of eva (100 %)" in text
     [found] = section_waiting.build([stored(WAITING["other"], tmp_path / "other")]).findings
-    assert "only on nodes that run no jobs of its queue and GPU type (mostly queue a" in found
+    assert "only on nodes without jobs of their queue and GPU type (mostly queue a" in found
     assert isinstance(found, Finding)
     assert found.alert.startswith("mine: in 100 % of the hours that jobs waited, enough GPUs")
 

@@ -17,7 +17,7 @@ from traceana.tables.formatting import hours_text, listed, share
 _REASONS: Final = {
     "few": "fewer GPUs were free than the job requested",
     "spread": "enough GPUs were free, but on more nodes than the job used",
-    "other": "enough GPUs were free, but only on nodes that run no jobs of its queue and GPU type",
+    "other": "enough GPUs were free, but only on nodes without jobs of their queue and GPU type",
     "cpus": "enough GPUs were free, but with too few free CPUs on their nodes",
     "behind": "nodes were free for the job, but an earlier job of its queue waited, too",
     "open": "nodes were free for the job, and it was the first of its queue",
