@@ -108,14 +108,15 @@ class _Joined(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401  as its base
-        while self._stream or self._waiting:
+        view, filled = memoryview(buffer), 0  # in full: peek() needs the beginning
+        while filled < len(view) and (self._stream or self._waiting):
             if self._stream is None:
                 self._stream = self._waiting.pop(0).open("rb")
-            if count := self._stream.readinto(buffer):
-                return count
-            self._stream.close()
-            self._stream = None
-        return 0
+            filled += (count := self._stream.readinto(view[filled:]))
+            if not count:
+                self._stream.close()
+                self._stream = None
+        return filled
 
     def close(self) -> None:
         if self._stream:
