@@ -96,6 +96,7 @@ def test_a_sentence_goes_on_after_its_heading() -> None:
     heading = "Job AR takes twice as long"
     assert _without(f"{heading} as ideal.", heading) == " as ideal."
     assert _without(f"{heading}; repair it.", heading) == "Repair it."
+    assert _without(f"{heading}, 3 h in all.", heading) == "3 h in all."
     assert _without("Another sentence.", heading) == "Another sentence."
 
 

@@ -374,7 +374,7 @@ def _without(text: str, heading: str) -> str:
     if not text.startswith(heading):
         return text
     rest = text.removeprefix(heading)
-    return rest if rest.startswith(" ") else _capital(rest.lstrip(".:; "))
+    return rest if rest.startswith(" ") else _capital(rest.lstrip(".,:; "))
 
 
 def _below(text: str, heading: str) -> str:
