@@ -251,3 +251,14 @@ def test_mistakes_are_told(options: dict[str, Any], message: str) -> None:
     )
     with pytest.raises(DataError, match=message):
         analyze(log, **options)
+
+
+@pytest.mark.parametrize(("years", "blocks"), [(1, 53), (300, 15_700), (7000, 10)])
+def test_one_wrong_time_does_not_make_blocks_many(years: int, blocks: int) -> None:
+    start = np.append(np.linspace(0, 30 * 86_400, 60), years * 366 * 86_400.0)
+    names = ["a", "b", "c"] * 20 + ["a"]
+    faults = pl.DataFrame({"machine_id": names, "start_s": start, "end_s": start + 60})
+    dispersion = traceana.machine_reliability(faults, resamples=9).dispersion
+    assert dispersion.filter(pl.col("across") != "machines")["n"].item() == pytest.approx(
+        blocks, rel=0.02
+    )

@@ -39,7 +39,7 @@ from traceana.stats.arguments import (
 )
 from traceana.stats.arrays import Floats
 from traceana.stats.intervals import dispersion_index, rate_interval
-from traceana.stats.time_blocks import DAY_S
+from traceana.stats.time_blocks import DAY_S, LONGEST_S
 from traceana.store import Trace
 from traceana.store.frames import collect, open_frame
 from traceana.tables.declare import declared, returns, schema_of
@@ -385,6 +385,7 @@ def fault_trends(trace: Trace, by: str, window_s: tuple[float, float], /) -> pl.
     """Return [class, first, middle, last, pvalue]: faults of classes by third of the window."""
     name, days = pl.col(by).cast(pl.String) if by else pl.lit(""), np.diff(window_s)[0] / DAY_S
     rows = faults_of(trace).select(name.alias("class"), "start_s").drop_nulls().collect()
+    rows = rows if days * DAY_S <= LONGEST_S else rows.clear()
     by_class = []
     for (kind,), faults in rows.group_by("class", maintain_order=True):
         start_s = faults["start_s"].to_numpy()

@@ -43,7 +43,7 @@ from traceana.stats.intervals import (
 )
 from traceana.stats.multiplicity import adjust_pvalues
 from traceana.stats.survival import censored_quantiles, product_limit, restricted_mean
-from traceana.stats.time_blocks import DAY_S
+from traceana.stats.time_blocks import DAY_S, LONGEST_S
 from traceana.store.frames import Names, as_names, collect, open_frame, refuse_clash
 from traceana.tables.declare import schema_of
 from traceana.tables.formatting import duration
@@ -306,9 +306,8 @@ def machine_counts(log: FaultLog, rows: pl.DataFrame | None = None, /) -> Intege
 
 def time_blocks(log: FaultLog, /) -> Floats:
     """Return the edges of equal blocks of the window: about a week, or a day, or a tenth."""
-    length = next(
-        (size for size in (7 * DAY_S, DAY_S) if log.span_s >= _BLOCKS * size), log.span_s / _BLOCKS
-    )
+    sizes = (7 * DAY_S, DAY_S) if log.span_s <= LONGEST_S else ()
+    length = next((s for s in sizes if log.span_s >= _BLOCKS * s), log.span_s / _BLOCKS)
     return np.linspace(*log.window_s, int(log.span_s / length) + 1)
 
 
