@@ -171,6 +171,8 @@ def _of_cause(
             if of_term["n_events"] < _FEWEST_OF_LEVEL:
                 few = f"fewer than {_FEWEST_OF_LEVEL} events"
             of_term["note"] = f"{few}: interval and p are approximate" if few else note
+            if np.isnan(df):
+                of_term["note"] = "no interval: units do not determine its error"
         result.append(of_term)
     return result
 
