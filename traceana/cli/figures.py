@@ -59,10 +59,14 @@ def figures(
         with show_steps("figures") as on_step:
             options = files | given | {"store": opened, "style": style, "on_step": on_step}
             written = [*_write(wanted, options, paper)]
-        for line in dict.fromkeys(chain.from_iterable(files.absent for files in written)):
-            sys.stderr.write(f"traceana: note: {line}\n")
-        for path in dict.fromkeys(chain.from_iterable(files.paths for files in written)):
-            sys.stdout.write(f"{path}\n")
+        _print_written(written)
+
+
+def _print_written(written: list[WrittenFigures]) -> None:
+    for line in dict.fromkeys(chain.from_iterable(files.absent for files in written)):
+        sys.stderr.write(f"traceana: note: {line}\n")
+    for path in dict.fromkeys(chain.from_iterable(files.paths for files in written)):
+        sys.stdout.write(f"{path}\n")
 
 
 def _wanted(

@@ -228,8 +228,7 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     sized: dict[str, str] = {size: size for size in _SIZES if size in columns}
     frame = open_overlap(trace.frame("jobs"), kept, sized, window=trace.once(window_of))
     rows = collect(frame.select(BEGIN, UNTIL, *kept, *sized).filter(~nw.col(BEGIN).is_null()))
-    if trace.manifest.absolute_times and (zone := trace.manifest.timezone) not in {None, "UTC"}:
-        rows = rows.filter(~pl.any_horizontal(_occurs_twice(pl.col(BEGIN, UNTIL), str(zone))))
+    rows = rows.filter(~_overlaps(trace.manifest))
     used = [
         size
         for size in sized
@@ -265,6 +264,13 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     in_use = changes.select(_NODE, pl.col(used).cum_sum().over(_NODE))
     most = in_use.group_by(_NODE).agg(pl.col(used).max().round(3)).join(named, on=_NODE)
     return most.with_columns(**none).select(*empty).sort("machine_id")
+
+
+def _overlaps(manifest: Manifest) -> pl.Expr:
+    """Return whether a job begins or ends in an hour that occurs twice."""
+    if not manifest.absolute_times or manifest.timezone in {None, "UTC"}:
+        return pl.lit(value=False)
+    return pl.any_horizontal(_occurs_twice(pl.col(BEGIN, UNTIL), str(manifest.timezone)))
 
 
 def _occurs_twice(times: pl.Expr, zone: str) -> pl.Expr:

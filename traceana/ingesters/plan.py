@@ -357,6 +357,10 @@ def _missing(
     )
 
 
+def _are_dates(times: list[float]) -> bool:
+    return bool(times) and min(times) >= UNIX_S and max(times) < _NEVER_S
+
+
 def describe_trace(
     ledger: Ledger, folder: Path, mapping: Mapping, /, *, kind: str, facts: Facts[str, Any]
 ) -> Manifest:
@@ -379,7 +383,7 @@ def describe_trace(
         "title": name,
         "window_start_s": max(min(times) + 0.0, _first_listed(mapping, folder)) if times else None,
         "window_end_s": max(times) if times else None,
-        "absolute_times": bool(times) and min(times) >= UNIX_S and max(times) < _NEVER_S,
+        "absolute_times": _are_dates(times),
     }
     ends = {"window_start_s", "window_end_s"}
     return Manifest(

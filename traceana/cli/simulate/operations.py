@@ -22,6 +22,7 @@ from traceana.simulate.operations.policies import as_policy
 from traceana.simulate.operations.replay import slowdown_by
 from traceana.simulate.operations.tables import OperationJobs, SlowdownBy
 from traceana.simulate.operations.timeline import operation_timeline, write_timeline
+from traceana.store import Trace
 from traceana.tables.declare import schema_of
 
 
@@ -37,13 +38,7 @@ def operations(
     """Replay training steps with ideal durations of some operations."""
     policy = as_policy(_read_group(ideal))
     chosen = options.qualifying_trace(options.open_simulated(store), trace, NEEDS)
-    jobs = job_names(chosen)
-    if job is not None and job not in jobs:
-        listed = ", ".join(jobs)
-        raise DataError(f"--job {job}: {chosen.id} has no such job; its jobs are {listed}")
-    jobs = jobs if job is None else [job]
-    if timeline is not None and len(jobs) > 1:
-        raise DataError(f"--timeline: pass --job, one of {', '.join(jobs)}")
+    jobs = _jobs_of(chosen, job, timeline)
     replays: list[JobReplay] = []
     notes: list[str] = []
     for name in jobs:
@@ -70,6 +65,17 @@ def operations(
             by = grouping.sort("slowdown", descending=True)
             shown.append(Shown(name="by", frame=by, table=SlowdownBy, title=title))
     print_result(f"{chosen.id}: {policy}\n", about, *shown, as_json=False)
+
+
+def _jobs_of(trace: Trace, job: str | None, timeline: Path | None) -> list[str]:
+    jobs = job_names(trace)
+    listed = ", ".join(jobs)
+    if job is not None and job not in jobs:
+        raise DataError(f"--job {job}: {trace.id} has no such job; its jobs are {listed}")
+    jobs = jobs if job is None else [job]
+    if timeline is not None and len(jobs) > 1:
+        raise DataError(f"--timeline: pass --job, one of {listed}")
+    return jobs
 
 
 def _read_group(text: str | None) -> dict[str, str] | None:

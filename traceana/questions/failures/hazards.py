@@ -167,14 +167,18 @@ def _of_cause(
                 "log_hazard": b,
                 "std_error": se,
             }
-            few = (too_few_clusters(df + 1) or "").partition(";")[0]
-            if of_term["n_events"] < _FEWEST_OF_LEVEL:
-                few = f"fewer than {_FEWEST_OF_LEVEL} events"
-            of_term["note"] = f"{few}: interval and p are approximate" if few else note
-            if np.isnan(df):
-                of_term["note"] = "no interval: units do not determine its error"
+            of_term["note"] = _note_of(df, of_term["n_events"]) or note
         result.append(of_term)
     return result
+
+
+def _note_of(df: float, events: int) -> str | None:
+    if np.isnan(df):
+        return "no interval: units do not determine its error"
+    few = (too_few_clusters(df + 1) or "").partition(";")[0]
+    if events < _FEWEST_OF_LEVEL:
+        few = f"fewer than {_FEWEST_OF_LEVEL} events"
+    return f"{few}: interval and p are approximate" if few else None
 
 
 def _fit_cox(
