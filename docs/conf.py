@@ -119,6 +119,7 @@ ALIASES = {
     "Values": "array-like of numbers",
     "Flags": "array-like of bool",
     "Paths": "path or sequence of paths",
+    "IntoModel": "IntoFrame",
     "TrainingDefaults": "mapping",
     **dict.fromkeys(("Draw", "Policy", "PolicyMaker", "Progress"), "callable"),
 }
@@ -165,7 +166,7 @@ def _shared(description: str) -> tuple[str, list[str], str]:
     match = SHARED.fullmatch(description)
     noun, parts, rest = match.groups() if match else ("", "", "")
     noun = "Status values" if noun == "Status value" else noun
-    return noun, re.split(r",? and (?!no )|, ", parts), rest
+    return noun, re.split(r"(?:,? and (?!no )|, )(?:of )?", parts), rest
 
 
 def _found(function: str, name: str) -> str:

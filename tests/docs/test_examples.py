@@ -1,9 +1,12 @@
-"""Every public function and class has an example, and every example prints what it shows."""
+"""Every public function has an example that prints what it shows, and describes its parameters."""
 
 from __future__ import annotations
 
 import doctest
+import inspect
+import re
 import runpy
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -26,3 +29,22 @@ def test_the_example_prints_what_it_shows(
     printed: list[str] = []
     doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=printed.append)
     assert not printed, "".join(printed)
+
+
+FUNCTIONS = sorted(name for name, (_, value) in NAMES.items() if inspect.isfunction(value))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_site_describes_each_parameter_by_itself(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jupyter_client", reason="the site is not built: no extra docs")
+    monkeypatch.syspath_prepend(DOCS)
+    path, function = NAMES[name]
+    lines = [*(inspect.getdoc(function) or "").splitlines(), ""]
+    import_module("conf").write_parameters(None, "function", path, function, None, lines)
+    section = re.search(r"Parameters\n-+\n(.*?)\n(\n\w+\n--|$)", "\n".join(lines), re.DOTALL)
+    described = re.findall(r"^\w+$", section[1] if section else "", re.MULTILINE)
+    assert inspect.isfunction(function)
+    missing = set(inspect.signature(function).parameters) - set(described)
+    assert not missing, f"{path} does not describe {sorted(missing)}"

@@ -118,6 +118,17 @@ def decide(
 ) -> Judgement:
     """Return ``reproduced`` if the statement holds, else ``differs``.
 
+    Parameters
+    ----------
+    holds
+        Whether the data support the statement.
+    measured
+        Measured value, as text with its unit.
+    note
+        Reason, and what a reader must know of the measurement.
+    evidence
+        Rows behind the verdict.
+
     Examples
     --------
     >>> from traceana.claims import decide
@@ -129,6 +140,11 @@ def decide(
 
 def untested(note: str, /) -> Judgement:
     """Return the verdict ``untested``: data of the claim are not available.
+
+    Parameters
+    ----------
+    note
+        What is missing.
 
     Examples
     --------
@@ -143,6 +159,11 @@ def not_testable(
     measured: str, note: str = "", *, evidence: pl.DataFrame | None = None
 ) -> Judgement:
     """Return the verdict ``not testable``, with the measured value and the reason.
+
+    Parameters
+    ----------
+    measured, note, evidence
+        As in :func:`decide`.
 
     Examples
     --------

@@ -105,8 +105,18 @@ def figure(
 
     The function draws in traceana's style, and its docstring describes `ax`, its input unless it
     does so itself, what it returns and errors.
-    `reading` states how the figure is read. The caption has n: an expression over the input and a
-    noun (`counts`), or the sentence that ``describe_<figure>`` in the same module returns.
+
+    Parameters
+    ----------
+    name
+        Id of the figure, such as ``"gpu-demand"``.
+    result
+        What the function draws, for the list of figures.
+    reading
+        How the figure is read.
+    counts
+        n in the caption: an expression over the input and a noun. None: the caption has the
+        sentence that ``describe_<figure>`` in the same module returns.
 
     Examples
     --------
@@ -167,6 +177,11 @@ def figures() -> dict[str, FigureEntry]:
 def get_figure(name: str, /) -> FigureEntry:
     """Return a figure by its id.
 
+    Parameters
+    ----------
+    name
+        Id of the figure; one that does not exist is an error that lists them all.
+
     Examples
     --------
     >>> from traceana.figures import get_figure
@@ -182,6 +197,15 @@ def get_figure(name: str, /) -> FigureEntry:
 
 def draw_figure(name: str, result: Any, /, **options: object) -> Figure:  # noqa: ANN401
     """Draw a result as a registered figure on new axes.
+
+    Parameters
+    ----------
+    name
+        Id of the figure.
+    result
+        What it takes.
+    options
+        Options of the function that draws it.
 
     Examples
     --------

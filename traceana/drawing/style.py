@@ -67,7 +67,12 @@ def follow_axes(ax: Axes | None, /) -> AbstractContextManager[None]:
 def use_width(width_in: float | None, /) -> Iterator[None]:
     """Return a context in which new figures have this width.
 
-    None is the width of the style. Other threads wait, as for :func:`use_style`.
+    Other threads wait, as for :func:`use_style`.
+
+    Parameters
+    ----------
+    width_in
+        Width in inches; None: that of the style.
 
     Examples
     --------

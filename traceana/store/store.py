@@ -498,6 +498,11 @@ class Trace:
 def distinct_traces(traces: Sequence[Trace], /) -> list[Trace]:
     """Leave out traces that repeat the jobs of another one: their numbers must not be added.
 
+    Parameters
+    ----------
+    traces
+        Traces of a store, in any order, which is kept.
+
     Examples
     --------
     >>> import traceana

@@ -137,8 +137,10 @@ def outcome_rates(
         supported engine.
     by
         Columns to group by; null is a group of its own. By default all rows are one group.
-    success, failure, status
-        Status values of a success and a failure (other rows are excluded), and their column.
+    success, failure
+        Status values of a success and a failure (other rows are excluded).
+    status
+        Column of the status.
     cluster
         Column of the independent unit, such as user, without nulls; None: rows are independent.
     confidence

@@ -242,9 +242,11 @@ def machine_reliability(
     by
         Columns to group faults by, such as class; null is a group of its own. The rate of a group
         is over all machines. None by default.
-    machine, start, end
-        Columns of the machine, the beginning of the fault and the end of the repair (seconds or
-        datetimes). ``end=None``: the log has single events.
+    machine
+        Column of the machine.
+    start, end
+        Columns of the beginning of the fault and of the end of its repair (seconds or datetimes).
+        ``end=None``: the log has single events.
     total_machines
         Number of machines that were observed, with those that never failed, which no fault log
         lists. None: the machines with a fault, which overestimates the rate.

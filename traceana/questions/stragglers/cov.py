@@ -120,9 +120,11 @@ def iteration_cov(
     ddof
         0 for the population standard deviation (the definition in AntMan, OSDI'20), 1 for the
         sample standard deviation. It has no default, because every CoV depends on it.
-    time, worker
-        Columns of the worker and of the time step within the job: numbers, such as a step, or
-        datetimes. Neither is null where there is a value.
+    time
+        Column of the time step within the job: numbers, such as a step, or datetimes. It is not
+        null where there is a value.
+    worker
+        Column of the worker, not null where there is a value and once in a time step.
     value
         Column on a ratio scale. A worker whose value is null or NaN is not counted.
     min_workers
@@ -174,6 +176,8 @@ def summarize_cov(
         from a published table.
     by
         Columns to group by; null is a group of its own, and ``()`` takes all rows as one group.
+    value
+        Column of the CoV.
 
     Returns
     -------
@@ -242,14 +246,19 @@ def summarize_cov_series(
     Parameters
     ----------
     cov
-        One row per time step: `by` (the job), `time` (numbers or datetimes, each once in a job) and
-        `value` (the CoV), as :func:`iteration_cov` returns it or from a published table. Time steps
-        without a value are dropped from the series.
+        One row per time step, as :func:`iteration_cov` returns it or from a published table. Time
+        steps without a value are dropped from the series.
+    by, value
+        Columns of the job and the CoV.
+    time
+        Column of the time step: numbers or datetimes, each once in a job.
     cut_at
         Time at which the table ends for every job, in the unit of `time`: a job that reaches it
         is right-truncated.
-    lags, confidence
-        Number of autocorrelations, and coverage of the intervals, in (0, 1).
+    lags
+        Number of autocorrelations.
+    confidence
+        Coverage of the intervals, in (0, 1).
 
     Returns
     -------

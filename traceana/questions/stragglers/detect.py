@@ -343,10 +343,11 @@ def detect_stragglers(
         supported engine. Two million rows are read at a time, or one job if it has more.
     by
         Columns of the job; null is a job of its own, and ``()`` takes the frame as one job.
-    time, worker
-        Columns of the worker and of the time that the workers of a job share: numbers, such as
-        seconds or a step, or datetimes, which become Unix seconds. Neither is null where there is a
-        value.
+    time
+        Column of the time that the workers of a job share: numbers, such as seconds or a step, or
+        datetimes, which become Unix seconds. It is not null where there is a value.
+    worker
+        Column of the worker, not null where there is a value and once at a time.
     value
         Column of the iteration time, or any measure on a ratio scale that is larger for a slower
         worker. Null and NaN are missing, and counted.

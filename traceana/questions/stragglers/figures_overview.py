@@ -142,7 +142,12 @@ def _write_legend(ax: Axes, lines: list[tuple[str, Line2D]], slow: list[str]) ->
 def draw_worker_times(samples: pl.DataFrame, /, **options: str) -> Figure:
     """Draw the mini-batch times of several jobs, one panel per job.
 
-    `options` are those of :func:`plot_worker_times`.
+    Parameters
+    ----------
+    samples
+        Rows of `worker_samples`, of any jobs.
+    options
+        Those of :func:`plot_worker_times`.
 
     Examples
     --------

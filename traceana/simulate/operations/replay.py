@@ -8,19 +8,19 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import polars as pl
-from narwhals.stable.v2.typing import IntoFrame
 from numpy.typing import NDArray
 
 from traceana.errors import DataError
 from traceana.simulate.operations import run, tables
 from traceana.simulate.operations.policies import GROUPINGS, AsMeasured, Ideal, Policy, as_policy
 from traceana.simulate.operations.read import MERGED
+from traceana.simulate.operations.run import IntoModel
 from traceana.store.frames import Names, as_names
 from traceana.tables.declare import declared, returns
 
 
 def replay_operations(
-    operations: IntoFrame | run.Model,
+    operations: IntoModel,
     /,
     *,
     ideal: Policy | Mapping[str, object] | None = None,
@@ -80,7 +80,7 @@ Replays: TypeAlias = tuple[run.Times, run.Times]
 
 
 @returns(tables.SlowdownBy)
-def slowdown_by(operations: IntoFrame | run.Model, /, by: Names) -> pl.DataFrame:
+def slowdown_by(operations: IntoModel, /, by: Names) -> pl.DataFrame:
     r"""Attribute the slowdown of a training job to groups of operations.
 
     The job is replayed with all ideal but a group, and as it was but with the group ideal (Lin et
@@ -189,7 +189,7 @@ def _by_rank(model: run.Model, chosen: NDArray[np.bool_]) -> list[Replays]:
     return list(zip(*both, strict=True))
 
 
-def worker_slowdown(operations: IntoFrame | run.Model, /) -> tables.WorkerSlowdownResult:
+def worker_slowdown(operations: IntoModel, /) -> tables.WorkerSlowdownResult:
     r"""Find the slowest workers and what they and the last stage explain.
 
     The slowdown of a worker is the smaller one of its data-parallel rank's and its stage's (see

@@ -410,7 +410,10 @@ class Model:
         return [constant if is_ideal else duration for is_ideal, constant, duration in chosen]
 
 
-def prepare(operations: IntoFrame | Model, /) -> Model:
+IntoModel: TypeAlias = IntoFrame | Model  # operations, or a job of them that was prepared
+
+
+def prepare(operations: IntoModel, /) -> Model:
     """Read the operations of one job, unless it was read before."""
     if isinstance(operations, Model):
         return operations

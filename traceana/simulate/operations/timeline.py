@@ -16,7 +16,7 @@ from traceana.errors import DataError
 from traceana.simulate.frames import read_result
 from traceana.simulate.operations.policies import Policy, as_policy
 from traceana.simulate.operations.read import POINT_TO_POINT, TRANSFERS
-from traceana.simulate.operations.run import Model, prepare, replay_timeline
+from traceana.simulate.operations.run import IntoModel, Model, prepare, replay_timeline
 from traceana.simulate.operations.tables import OperationTimeline
 from traceana.stats.arrays import Floats
 from traceana.store.writer import write_whole
@@ -31,7 +31,7 @@ _PAUSE: Final = 1.1
 
 @returns(OperationTimeline)
 def operation_timeline(
-    operations: IntoFrame | Model,
+    operations: IntoModel,
     /,
     *,
     steps: Sequence[int] | None = None,
