@@ -114,6 +114,19 @@ def test_a_file_of_the_same_name_is_a_later_export_unless_it_replaces(tmp_path: 
     assert len(jobs(tmp_path)) == 5
 
 
+def test_files_of_one_name_in_folders_of_one_name_are_two(tmp_path: Path) -> None:
+    """Each has a checksum of its own, and is read again when it changes."""
+    for cluster in ("a", "b"):
+        (tmp_path / cluster / "2026-03").mkdir(parents=True)
+    april = ("b/2026-03/sacct.txt", APRIL)
+    [entry] = add(tmp_path, ("a/2026-03/sacct.txt", HEAD + MARCH.splitlines()[1]), april).entries
+    april_sha256 = hashlib.sha256(APRIL.encode()).hexdigest()
+    assert [file.sha256 == april_sha256 for file in entry.files] == [False, True]
+    [entry] = add(tmp_path, ("a/2026-03/sacct.txt", MARCH), april).entries
+    assert entry.state == "updated"
+    assert jobs(tmp_path) == BOTH
+
+
 def test_many_rows_over_several_exports_against_a_dictionary(tmp_path: Path) -> None:
     newest: dict[int, tuple[str, float]] = {}
     states = {"PENDING": 0, "RUNNING": 1, "COMPLETED": 2, "FAILED": 2}

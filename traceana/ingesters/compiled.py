@@ -387,6 +387,11 @@ class Source:
         return self.rows.types
 
     @property
+    def paths(self) -> tuple[Path, ...]:
+        """The file, or its split parts in order; none of a frame."""
+        return self.file.paths if self.file else ()
+
+    @property
     def label(self) -> str:
         """How the ledger calls it."""
         return self.file.label if self.file else "frame"

@@ -41,8 +41,8 @@ _NOT_STATED: Final = frozenset(
 _LONGEST_TITLE: Final = 1_000
 _CLOCK: Final = ("submit_s", "start_s", "end_s")
 UNIX_S: Final = 631_152_000  # 1990
-_NEVER_S: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 """No trace's own clock is that far from its start."""
+_NEVER_S: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 _OF_WHAT_LASTED: Final = ("sacct", "kubectl")
 _DAY_S: Final = 86_400
 _FEW: Final = 0.02
@@ -64,8 +64,8 @@ class Plan:
     sources: list[Source]
     kind: str
     """Where the mapping is from: catalog, mapping or api."""
-    checksums: dict[str, str] = field(default_factory=dict)
-    """sha256 of sources that are no files, by label."""
+    checksums: dict[tuple[Path, ...], str] = field(default_factory=dict)
+    """sha256 of sources that are no files, by their paths: none."""
     facts: dict[str, Any] = field(default_factory=dict)
     """Facts of the manifest that are not in the mapping."""
     replace: bool = False
@@ -104,10 +104,9 @@ def _ingest_locked(plan: Plan, folder: Path, progress: build.Progress | None) ->
     _check_keep(plan)
     check_facts(plan.mapping, manifest)
     entries = {entry.table: entry for entry in old.entries} if old else {}
-    files = {source.label: source.file.paths for source in plan.sources if source.file}
-    before = {path: _state(path) for path in chain.from_iterable(files.values())}
-    by_file = {paths: sha256_of(paths) for paths in set(files.values())}
-    checksums = plan.checksums | {label: by_file[paths] for label, paths in files.items()}
+    files = {source.paths for source in plan.sources if source.file}
+    before = {path: _state(path) for path in chain.from_iterable(files)}
+    checksums = plan.checksums | {paths: sha256_of(paths) for paths in files}
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder / _SCRATCH, ignore_errors=True)
         writers = []
@@ -140,7 +139,7 @@ class _TableStep:
     plan: Plan
     table: str
     folder: Path
-    checksums: dict[str, str]
+    checksums: dict[tuple[Path, ...], str]
     before: TableEntry | None
     progress: build.Progress | None
 
@@ -250,7 +249,7 @@ class _TableStep:
 
     def _describe(self, source: Source) -> FileEntry:
         plan, file = self.plan, source.file
-        sha256 = self.checksums[source.label]
+        sha256 = self.checksums[source.paths]
         if file is None:
             return FileEntry(source.label, None, sha256, 0, None, synthetic=False)
         member = plain(file.member) if file.member else None
@@ -276,7 +275,7 @@ class _TableStep:
             schema_version(self.table),
             [plan.kind, plan.mapping.text, plan.facts],
             sorted(
-                (each.label, self.checksums[each.label], [*each.columns], [each.reader])
+                (each.label, self.checksums[each.paths], [*each.columns], [each.reader])
                 for each in sources
             ),
         ]

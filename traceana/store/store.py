@@ -62,10 +62,10 @@ class Store:
     """Folder of the store."""
     only: tuple[str, ...] = ()
     """Traces to include; none means all."""
-    left_out: tuple[str, ...] = ()
-    """Traces that are not included because they cannot be read."""
     master: str | None = None
     """Master of the Spark that reduces tables, or None if Polars does."""
+    left_out: tuple[str, ...] = ()
+    """Traces that are not included because they cannot be read."""
     _opened: dict[str, Trace] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
