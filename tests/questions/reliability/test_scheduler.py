@@ -86,6 +86,13 @@ def test_jobs_that_a_machine_ends_within_minutes_are_one_fault() -> None:
     assert faults.rows() == [("n1", 50.0, "NODE_FAIL", 4), ("n1", 900.0, "NODE_FAIL", 1)]
 
 
+def test_faults_of_other_machines_in_between_make_no_fault_longer() -> None:
+    ends = [200.0 * place for place in range(6)]
+    jobs = {"NodeList": ["n1", "n2"] * 3, "end_s": ends, "end_reason": "NODE_FAIL"}
+    faults = traceana.faults_of_jobs(pl.DataFrame(jobs).with_columns(status=pl.lit("failed")))
+    assert faults["start_s"].to_list() == ends
+
+
 def test_a_report_on_a_slurm_log_shows_its_node_failures(tmp_path: Path) -> None:
     (tmp_path / "sacct.txt").write_text(_SACCT)
     content = section.build([traceana.read(tmp_path / "sacct.txt")])

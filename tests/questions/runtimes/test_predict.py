@@ -66,6 +66,13 @@ def test_the_pinball_loss_is_that_of_the_definition() -> None:
     assert scores(found, "pinball_s")["quantile", 0.9] == pytest.approx(np.mean(losses))
 
 
+def test_without_columns_all_jobs_are_runs_of_the_same() -> None:
+    jobs = planted(np.random.default_rng(4), 200)
+    alone = traceana.predict_runtimes(jobs, same=())
+    together = traceana.predict_runtimes(jobs.with_columns(job_name=pl.lit("j")), same="job_name")
+    assert alone.equals(together)
+
+
 def test_a_run_that_has_not_ended_is_not_known() -> None:
     jobs = pl.DataFrame(
         {

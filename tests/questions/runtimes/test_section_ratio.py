@@ -7,6 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from traceana.cohorts.task_times import END_IMPUTATIONS
+from traceana.questions.runtimes.section import _finding
 from traceana.report import build_report
 from traceana.report.page import _without
 
@@ -39,3 +41,9 @@ def test_a_card_does_not_begin_with_the_colon_after_its_heading() -> None:
     assert _without("19 % of A100 fail: a difference of 6.7 points.", "19 % of A100 fail") == (
         "A difference of 6.7 points."
     )
+
+
+def test_gpu_hours_of_a_cluster_of_unknown_capacity_are_said_to_be() -> None:
+    check = pl.DataFrame({"end_imputation": END_IMPUTATIONS, "gpu_hours": 10.0})
+    text = _finding(check.with_columns(fraction_of_capacity=pl.lit(None, pl.Float64)))
+    assert text.endswith("if they run to the end of the trace; the capacity is not known.")

@@ -241,7 +241,7 @@ def faults_of_jobs(
     A fault is the end of one or more jobs on the same machines, each at most 5 min after the one
     before, with an end reason of class machine (see :func:`with_end_class`). Repair times are not
     known: pass ``end=None`` to :func:`machine_reliability`. A fault of a job on several machines is
-    that of one of them: of the one that ended other jobs at that time, else it is not known which,
+    that of one of them: of the one that ended other jobs within 5 min, else it is not known which,
     and all are named.
 
     Parameters
@@ -271,23 +271,27 @@ def faults_of_jobs(
     """
     opened = open_frame(jobs, keys=(machine, end_reason, "status"), measures={"end": end})
     rows = with_end_class(collect(opened).drop_nulls().rename({end_reason: "end_reason"}))
-    rows = rows.filter(pl.col(END_CLASS) == "machine").sort(end)
-    table = rows.group_by(
+    ends = rows.filter(pl.col(END_CLASS) == "machine").select(
+        pl.col(end).alias("start_s"),
         pl.col(machine).cast(pl.String).alias("machine_id"),
         pl.col("end_reason").cast(pl.String).alias("class"),
-        event=(pl.col(end).diff() > _TOGETHER_S).cum_sum().fill_null(0),
-    ).agg(start_s=pl.col(end).min(), jobs=pl.len().cast(pl.Int64))
-    event = ["event", "class"]
-    each = table.with_columns(one=pl.col("machine_id").str.split(","))
-    alone = each.filter(pl.col("one").list.len() == 1).select(*event, "machine_id")
-    several = each.filter(pl.col("one").list.len() > 1).explode("one")
-    shared = several.join(alone, left_on=[*event, "one"], right_on=[*event, "machine_id"])
-    shared = shared.group_by(*event, "machine_id").agg(pl.col("one").min())
-    table = table.join(shared, on=[*event, "machine_id"], how="left")
-    table = table.group_by(*event, machine_id=pl.coalesce("one", "machine_id")).agg(
-        pl.col("start_s").min(), pl.col("jobs").sum()
     )
-    return declared(table.drop("event").sort("start_s", "machine_id", "class"), JobFaults)
+    ends = ends.sort("start_s").with_row_index()
+    each = ends.with_columns(pl.col("machine_id").str.split(",")).explode("machine_id")
+    is_alone = pl.len().over("index") == 1
+    alone = each.filter(is_alone).with_columns(one="machine_id").drop("index")
+    near: dict[str, Any] = {"strategy": "nearest", "tolerance": _TOGETHER_S}
+    near |= {"by": ["machine_id", "class"], "check_sortedness": False}
+    shared = each.filter(~is_alone).join_asof(alone, on="start_s", **near)
+    shared = shared.group_by("index").agg(pl.col("one").min())
+    ends = ends.join(shared, on="index", how="left", maintain_order="left")
+    ends = ends.with_columns(machine_id=pl.coalesce("one", "machine_id"))
+    of = ["machine_id", "class"]
+    is_new = (pl.col("start_s").diff() > _TOGETHER_S).fill_null(value=False)
+    faults = ends.group_by(*of, event=is_new.cum_sum().over(of)).agg(
+        pl.col("start_s").min(), jobs=pl.len().cast(pl.Int64)
+    )
+    return declared(faults.drop("event").sort("start_s", *of), JobFaults)
 
 
 NEEDS: Final = ({"faults": ("machine_id", "start_s")}, {"jobs": ("end_reason", "end_s", "status")})

@@ -329,7 +329,8 @@ def predict_runtimes(
     is_later = frame.select(pl.col(submit) > at).to_series()
     if not len(earlier) or not is_later.any():
         raise DataError("no job ended before the split, or none was submitted after it")
-    codes = frame.select(pl.struct(names).rank("dense") if names else pl.lit(0)).to_series()
+    code = pl.struct(names).rank("dense") if names else pl.repeat(0, pl.len())
+    codes = frame.select(code).to_series()
     computed = list(dict.fromkeys((0.5, *levels)))
     every = _history(frame, codes, (submit, end, runtime), computed)
     history = every[is_later.to_numpy()]

@@ -478,16 +478,17 @@ def _finding(check: pl.DataFrame) -> Finding:
     low, high = of["drop"], of["trace_end"]
     least, most = (hours(row["gpu_hours"]) for row in (low, high))
     what, whole, wrong = "GPU-hours", "GPU-hours", list[str]()
+    unknown = "; the capacity is not known"
     if low["fraction_of_capacity"] is not None:
         least, most = (share(row["fraction_of_capacity"]) for row in (low, high))
         wrong = [name for name in END_IMPUTATIONS if of[name]["fraction_of_capacity"] > 1]
         what = f"of the GPU-hours of the {plain(low['machine_gpus'])} GPUs of all machines"
-        whole = "of the capacity"
+        whole, unknown = "of the capacity", ""
     heading = f"tasks request {least} to {most} {whole}, depending on missing ends"
     if "trace_end" in wrong:
         most = f"{plain(round(high['fraction_of_capacity'], 1))} times these"
     text = f"tasks request {least} {what} if instances without an end are excluded, and {most} if "
-    text += "they run to the end of the trace."
+    text += f"they run to the end of the trace{unknown}."
     text += f" Imputations that exceed the capacity: {', '.join(wrong)}." * bool(wrong)
     return Finding(text, heading=heading, certainty="cannot tell")
 
