@@ -65,6 +65,30 @@ def test_partners_of_a_bad_node_and_user_limits_are_not_blamed() -> None:
     assert "n5" not in named(traceana.node_failures(jobs))
 
 
+@pytest.mark.parametrize(("every_s", "expected"), [(1.0, []), (86_400.0, ["n0"])])
+def test_a_crash_that_ends_many_jobs_is_one_failure(every_s: float, expected: list[str]) -> None:
+    # each of 12 jobs of 12 users ends by node n0, at once or day by day; others have one such end
+    rng = np.random.default_rng(1)
+    node, user = rng.integers(0, 20, 3000), rng.integers(0, 12, 3000)
+    of_n0 = np.flatnonzero(node == 0)[:12]
+    lost = np.concatenate([[np.flatnonzero(node == other)[0] for other in range(1, 20)], of_n0])
+    reason, end = np.full(3000, "COMPLETED", dtype=object), np.arange(3000) * 600.0
+    reason[lost], end[of_n0] = "NODE_FAIL", 1e6 + np.arange(12) * every_s
+    jobs = pl.DataFrame(
+        {
+            "NodeList": [f"n{one}" for one in node],
+            "user": [f"u{one}" for one in user],
+            "status": np.where(reason == "COMPLETED", "completed", "failed"),
+            "end_reason": pl.Series(reason, dtype=pl.String),
+            "end_s": end,
+        }
+    )
+    found = traceana.node_failures(jobs)
+    assert named(found) == expected
+    times = jobs.with_columns(pl.from_epoch(pl.col("end_s").cast(pl.Int64)))
+    assert traceana.node_failures(times).equals(found)
+
+
 def nodes_of_switches(seed: int) -> pl.DataFrame:
     """4,000 jobs of 20 users on 20 nodes; those of one switch fail by 14 percentage points more."""
     rng = np.random.default_rng(seed)

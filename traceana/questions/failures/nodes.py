@@ -24,13 +24,22 @@ from traceana.stats.arguments import check_confidence
 from traceana.stats.arrays import Floats
 from traceana.stats.time_blocks import DAY_S
 from traceana.store import Trace
-from traceana.store.frames import Names, as_names, collect, column_names, refuse_clash
+from traceana.store.frames import (
+    Names,
+    as_names,
+    collect,
+    column_names,
+    refuse_clash,
+    with_seconds,
+)
 from traceana.tables.declare import declared, returns
 
 STRATA: Final = ("cluster", "gpu_type", "queue", "user", "job_name")
 SIGNIFICANT: Final = 0.01  # adjusted p below which a node is named
 _FEWEST_ROWS: Final = 20
 _WITHOUT: Final = 0.2  # factor of p without the stratum of the largest excess
+_TOGETHER_S: Final = 300.0
+"""Time after a job that a crash of a node ended in which others are ended by the same."""
 _MOST_NAMED: Final = 100
 _ROUNDING: Final = 1e-9
 
@@ -44,6 +53,7 @@ def node_failures(
     strata: Names = STRATA,
     status: str = "status",
     end_reason: str = "end_reason",
+    end: str = "end_s",
     confidence: float = 0.95,
 ) -> pl.DataFrame:
     """Find nodes with more failures than comparable jobs on other nodes.
@@ -51,9 +61,10 @@ def node_failures(
     Jobs are comparable if they have the same values of `strata`, both use GPUs or neither does, and
     run on a similar number of nodes (up to the next power of two). A value of the last stratum with
     fewer than 20 jobs is merged with the others; numbers at the end of a job_name are left out.
-    Jobs that all fail, wherever they run, are not compared. A job counts for each of its nodes. The
-    ratio is indirect standardization: failures over the sum of the rates of comparable jobs on
-    other nodes.
+    Jobs that all fail, wherever they run, are not compared. A job counts for each of its nodes. Of
+    the jobs that one crash of a node ended, each at most 5 min after the one before, the first one
+    counts. The ratio is indirect standardization: failures over the sum of the rates of comparable
+    jobs on other nodes.
     The number of failures has, given the totals of the strata, the mean and variance of the
     Cochran-Mantel-Haenszel test and a scaled Poisson distribution. The scale is the design effect
     of the strata, at least 1: the squared residuals of the node's strata over those of its jobs, at
@@ -74,9 +85,10 @@ def node_failures(
     node, strata
         Columns of the nodes of a job, separated by commas, and those within whose values jobs are
         compared, of which the frame may lack some.
-    status, end_reason
-        Columns of the status and of the end reason. Ends of class user limit or scheduler (see
-        :func:`with_end_class`) are no failure of a node: such jobs count as jobs without failure.
+    status, end_reason, end
+        Columns of the status, of the end reason and, if there, of the end (seconds or datetimes).
+        Ends of class user limit or scheduler (see :func:`with_end_class`) are no failure of a node:
+        such jobs count as jobs without failure.
     confidence
         Coverage of the intervals, in (0, 1).
 
@@ -102,10 +114,11 @@ def node_failures(
     names = column_names(jobs)
     by = [name for name in as_names(strata) if name in names]
     refuse_clash(by, NodeFailures.columns())
-    named = [name for name in (*by, end_reason, "gpus", "runtime_s") if name in names]
+    named = [name for name in (*by, end_reason, end, "gpus", "runtime_s") if name in names]
     keys = tuple(dict.fromkeys((node, *named)))
     success, failure = ("completed",), ("failed",)
     opened, _, _ = open_outcomes(jobs, keys, status=status, success=success, failure=failure)
+    opened = with_seconds(opened, end) if end in names else opened
     rows = collect(opened).filter(
         pl.col(status).is_in([*success, *failure]), pl.col(node).is_not_null()
     )
@@ -122,6 +135,8 @@ def node_failures(
         node=hosts,
         failure=failed.cast(pl.Int64),
         hours=hours if {"gpus", "runtime_s"} <= {*names} else pl.lit(None, pl.Float64),
+        end=pl.col(end) if end in names else pl.lit(None, pl.Float64),
+        crashed=classes[END_CLASS] == "machine",
         uses_gpus=pl.col("gpus") > 0 if "gpus" in names else pl.lit(value=True),
         size=hosts.list.len().log(2).ceil(),
     )
@@ -131,7 +146,11 @@ def node_failures(
     last = pl.when(enough).then(pl.concat_str(pl.lit("="), last)).otherwise(pl.lit("others"))
     rows = rows.with_columns(last=last).with_row_index("job")
     stratum = pl.struct(*kind, "last").rank("dense").alias("stratum")
-    on_node = rows.select("job", "node", stratum, "failure", "hours").explode("node")
+    on_node = rows.select("job", "node", "end", "crashed", stratum, "failure", "hours")
+    on_node = on_node.explode("node").sort("end", "job")
+    crashes = on_node.filter("crashed")
+    again = crashes.filter(pl.col("end").diff().over("node") <= _TOGETHER_S)
+    on_node = on_node.join(again, on=["job", "node"], how="anti")
     parts: list[pl.DataFrame] = []
     while len(parts) < _MOST_NAMED:
         compared = _compare(on_node, confidence)

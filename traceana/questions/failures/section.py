@@ -367,8 +367,9 @@ def build_nodes(traces: Sequence[Trace]) -> Content:
             f"number of nodes. Of {result.ended:,} completed and failed jobs {result.placed:,} "
             "have a node. Cancelled and running jobs, and those without a "
             "comparable job on another node, are not counted. A job on several nodes counts for "
-            "each. One that reached its time, memory or other requested limit is no failure of a "
-            f"node. Nodes are named if the adjusted p is below {SIGNIFICANT}. Runtimes of "
+            "each, the jobs that one crash of a node ended as one. A job that reached its time, "
+            "memory or other requested limit is no failure of a node. Nodes are named if the "
+            f"adjusted p is below {SIGNIFICANT}. Runtimes of "
             "completed jobs are compared in the same way, of jobs with the same number of GPUs."
         )
         shown = nodes.head(max(_MOST_NODES, named))
