@@ -70,12 +70,12 @@ def ties_at_random(store: Store, claim: Claim) -> Judgement:
     runs = [trace.once(placed_by_name), *(trace.once(placed_at_random, name) for name in policies)]
     summary = summarize_placement(pl.concat(runs)).filter(arrived=100)
     means = summary.filter(ties="random").sort("allocated", descending=True)
-    pairs = reversed_pairs(summary)
+    pairs = [f"{first} before {second}" for first, second in reversed_pairs(summary)]
     parts = [f"{name} {mean:.1f} %" for name, mean in means.select("policy", "allocated").rows()]
     return decide(
         holds=not pairs,
         measured=f"ties at random: {', '.join(parts)}",
-        note=f"Reversed: {'; '.join(map(' before '.join, pairs)) or 'none'}",
+        note=f"Reversed: {'; '.join(pairs) or 'none'}",
         evidence=summary,
     )
 

@@ -139,7 +139,7 @@ def elasticflow_edf_ahead(store: Store, _claim: Claim) -> Judgement:
     )
     best = [max(of_cluster) for of_cluster in zip(*others, strict=True)]
     return decide(
-        holds=all(map(float.__gt__, ours, best)),
+        holds=all(one > other for one, other in zip(ours, best, strict=True)),
         measured=f"{ours[0]:.3f} and {ours[1]:.3f}, the others at most {best[0]:.3f} and "
         f"{best[1]:.3f} (simulated)",
     )

@@ -177,7 +177,7 @@ def build_data_quality(context: Context) -> Content:
         if note.startswith(SELECTED)
     )
     doubts = tuple(
-        finding for trace in context.traces for of in (_astray, _twice) for finding in of(trace)
+        finding for trace in context.traces for finding in (*_astray(trace), *_twice(trace))
     )
     findings = _findings(tables) + doubts + selected + _altered(ledgers) + _remarks(ledgers)
     return Content(findings, tuple(blocks))

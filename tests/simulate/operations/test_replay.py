@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -412,6 +413,10 @@ HOSTILE: dict[str, tuple[Spoil, str]] = {
         lambda rows: rows.with_columns(duration_s=-pl.col("duration_s") - 1),
         "both must be finite, and the duration 0 or more",
     ),
+    "a time beyond a float of 32 bits": (
+        lambda rows: rows.with_columns(start_s=pl.lit(1e300)),
+        "has start_s 1e+300 and duration_s",
+    ),
     "a step without a number": (
         lambda rows: rows.with_columns(step=pl.lit(None, pl.Int64)),
         "column step has",
@@ -447,6 +452,17 @@ def test_a_bad_graph_is_one_clear_line(name: str) -> None:
         replay_operations(spoil(operations))
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_numbers_that_run_on_over_the_steps_cost_no_memory() -> None:
+    operations, _ = generate(steps=300, ranks=1, noise=0)
+    on = operations.with_columns(sequence=pl.col("sequence") + pl.col("step"))
+    tracemalloc.start()
+    with pytest.raises(DataError, match="step 10, worker w0: forward-compute 0 occurs 0 times"):
+        replay_operations(on)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100 * 8 * operations.height
 
 
 @pytest.mark.parametrize(

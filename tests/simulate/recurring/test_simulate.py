@@ -217,11 +217,11 @@ def _fixed(size: int) -> Alternating:
         ({"policy": lambda job: job}, r"or a function of \(job, eta, rng\)"),
         (
             {"policy": lambda *_: (Unlearned, JustInTime())},
-            "policy type must have predict, which takes 0 arguments, and observe",
+            "the batch size policy type must have predict, which takes 0 arguments, and observe",
         ),
         (
             {"policy": lambda *_: (Unlearned(lambda: 8), Unlearned(lambda: 8))},
-            "policy Unlearned must have predict, which takes 1 arguments",
+            "the power limit policy Unlearned must have predict, which takes 1 arguments",
         ),
         ({"policy": "best"}, "'best'; there are zeus, zeus-no-pruning, zeus-no-profiling, default"),
         ({"beta": 0.2}, "both rounds of pruning; a larger beta"),

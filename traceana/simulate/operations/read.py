@@ -125,10 +125,7 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
         )
     axes = (len(KINDS), len(stages), len(sequences))
     label = np.ravel_multi_index((kind, stage, sequence), axes)
-    node_of = np.zeros(math.prod(axes), dtype=np.int64)
-    node_of[label] = 1
-    labels = np.flatnonzero(node_of)
-    node = (node_of.cumsum() - 1)[label]
+    labels, node = _coded(pl.Series(label))
     shape = (len(labels), len(steps), len(ranks))
     cell = np.ravel_multi_index((node, step, rank), shape)
     first = np.flatnonzero((step == 0) & (rank == 0))
@@ -137,28 +134,28 @@ def read_operations(operations: IntoFrame, /) -> tuple[Operations, Floats]:
         if name in names:
             chunk[node[first]] = table[name].gather(first).fill_null(-1).to_numpy()
     del coded, kind, label, node, step, rank, stage, sequence
+    workers = _workers(rows, names, ranks, len(stages))
+    kinds, of_stage, numbers = np.unravel_index(labels, axes)
+    none = np.zeros(0)
+    of_each = (np.array(KINDS)[kinds], of_stage, sequences[numbers], *chunks, none, none)
+    read = Operations(job, steps, ranks, workers, *of_each)
+    _refuse_unequal(read, cell, shape)  # before there is a time of each, which may be far too many
     times = []
     for name in ("start_s", "duration_s"):
         column = table.drop_in_place(name).to_numpy()
         times.append(np.zeros(shape, dtype=column.dtype))
         times[-1].reshape(-1)[cell] = column
+    _refuse_values(read, *times)
     start, duration = _single(times)
-    workers = _workers(rows, names, ranks, len(stages))
-    kinds, of_stage, numbers = np.unravel_index(labels, axes)
-    of_each = (np.array(KINDS)[kinds], of_stage, sequences[numbers], *chunks, start, duration)
-    read = Operations(job, steps, ranks, workers, *of_each)
-    _refuse_unequal(read, cell)
-    _refuse_values(read)
     first_start = start.min(axis=(0, 2), keepdims=True)
     end = start + duration
     end -= first_start
     start -= first_start
-    return replace(read, end=end), duration
+    return replace(read, start=start, end=end), duration
 
 
-def _refuse_values(operations: Operations) -> None:
-    """Refuse times that are not finite, and durations below 0 (still in place of the ends)."""
-    start, duration = operations.start, operations.end
+def _refuse_values(operations: Operations, start: Floats, duration: Floats) -> None:
+    """Refuse times that are not finite, and durations below 0."""
     wrong = ~((np.abs(start) <= _LARGEST) & (duration >= 0) & (duration <= _LARGEST))
     if wrong.any():
         place = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
@@ -282,17 +279,16 @@ def _workers(
     return names
 
 
-def _refuse_unequal(operations: Operations, cell: Integers) -> None:
-    shape = operations.start.shape
-    seen = np.zeros(shape, dtype=bool)
-    seen.reshape(-1)[cell] = True
-    if len(cell) > seen.size or not seen.all():
-        times = np.bincount(cell, minlength=seen.size)
-        node, step, rank = map(int, np.unravel_index(int(np.argmax(times != 1)), shape))
+def _refuse_unequal(operations: Operations, cell: Integers, shape: tuple[int, int, int]) -> None:
+    found, times = np.unique(cell, return_counts=True)
+    once = (found == np.arange(len(found))) & (times == 1)
+    place = len(once) if once.all() else int(np.argmin(once))
+    if place < math.prod(shape):
+        node, step, rank = map(int, np.unravel_index(place, shape))
+        n = (cell == place).sum()
         raise DataError(
-            f"operations: {operations.name(node, step, rank)} occurs "
-            f"{times.reshape(shape)[node, step, rank]} times; all steps and ranks need the same "
-            "operations, each once"
+            f"operations: {operations.name(node, step, rank)} occurs {n} times; all steps and "
+            "ranks need the same operations, each once"
         )
     for stage in range(operations.stages):
         if missing := set(COMPUTE) - set(operations.kind[operations.stage == stage]):

@@ -53,12 +53,13 @@ class Runner:
             )
         self.job = job
         self.batch_sizes, self._limits = policies
-        for policy, asked, observed in zip(policies, (0, 1), (4, 3), strict=True):
+        needed = (("batch size", 0, 4), ("power limit", 1, 3))
+        for policy, (what, asked, observed) in zip(policies, needed, strict=True):
             methods = (getattr(policy, name, None) for name in ("predict", "observe"))
             if not all(map(takes, methods, (asked, observed))):
                 raise DataError(
-                    f"policy {type(policy).__name__} must have predict, which takes {asked} "
-                    f"arguments, and observe, which takes {observed}"
+                    f"the {what} policy {type(policy).__name__} must have predict, which takes "
+                    f"{asked} arguments, and observe, which takes {observed}"
                 )
         self._eta, self._beta = eta, beta
         self._time_weight_w = (1 - eta) * job.max_power_w
@@ -154,7 +155,7 @@ def recur(
                 least_j = min(least_j, spent_j)
                 break
             if recurrence == 1:
-                sure = ", ".join(map(str, (size for size in job.batches if job.epochs(size))))
+                sure = ", ".join(str(size) for size in job.batches if job.epochs(size))
                 raise DataError(
                     f"the first run of {job.dataset} on {job.gpu} must reach target "
                     f"{job.target:g}, and one of batch size {run.batch_size} did not in "
