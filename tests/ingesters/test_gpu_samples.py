@@ -127,8 +127,11 @@ MATRIX = answer(
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_prometheus_series_become_samples(indent: int | None, write: Write, tmp_path: Path) -> None:
-    file = write("gpus.json", json.dumps(MATRIX, indent=indent)) / "gpus.json"
+@pytest.mark.parametrize("content", [MATRIX, MATRIX["data"]])
+def test_prometheus_series_become_samples(
+    content: dict[str, Any], indent: int | None, write: Write, tmp_path: Path
+) -> None:
+    file = write("gpus.json", json.dumps(content, indent=indent)) / "gpus.json"
     rows, entry = read(file, tmp_path / "store")
     assert entry.rejected == {"not_a_point": 1}
     assert entry.rows_not_applicable == 1  # a clock is no column

@@ -184,7 +184,8 @@ def kineto(
 
 
 def test_profiler_traces_of_two_ranks(write: Write, tmp_path: Path) -> None:
-    write("job9/n1_41.1772438400.pt.trace.json", kineto(0))
+    no_json = kineto(0).replace("A GPU", r"C:\GPU")  # what is before the events is not read
+    write("job9/n1_41.1772438400.pt.trace.json", no_json)
     minified = kineto(1, separators=(",", ":")).encode()
     files = write("job9/n2_42.1772438400.pt.trace.json.gz", gzip.compress(minified))
     rows, entry = read(files / "job9", tmp_path / "store")

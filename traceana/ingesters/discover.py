@@ -261,8 +261,9 @@ def _drop_copies(trace: str, discovery: Discovery, *, published: bool) -> None:
                 file = replace(file, within=f"{file.folder.resolve().name}/")  # noqa: PLW2901
             discovery.sources[trace].append(replace(source, file=file))
         if published and len(places) > 1:
-            shown = ", ".join([*places.values()][:_PLACES]) + ", ..." * (len(places) > _PLACES)
-            reason = f"{name} is here {len(places):,} times: {shown}; name one of them"
+            shown = ", ".join([*places.values()][:_PLACES])
+            more = ", ..." if len(places) > _PLACES else ""
+            reason = f"{name} is here {len(places):,} times: {shown}{more}; name one of them"
             discovery.failures.append((trace, reason))
         else:
             discovery.left_out += [copy for copy in copies if copy not in discovery.left_out]

@@ -108,11 +108,13 @@ class _Joined(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401  as its base
-        view, filled = memoryview(buffer), 0  # in full: peek() needs the beginning
+        view = memoryview(buffer)
+        filled = 0  # in full: peek() needs the beginning
         while filled < len(view) and (self._stream or self._waiting):
             if self._stream is None:
                 self._stream = self._waiting.pop(0).open("rb")
-            filled += (count := self._stream.readinto(view[filled:]))
+            count = self._stream.readinto(view[filled:])
+            filled += count
             if not count:
                 self._stream.close()
                 self._stream = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -163,11 +162,12 @@ _METRICS: Final[dict[str, tuple[str, float]]] = own_table("formats")["prometheus
 _LABELS: Final[dict[str, str]] = own_table("formats")["prometheus_labels"]
 """Labels of a series that name the machine, the GPU and the job; the first one there."""
 _BEGINNING: Final = 1 << 16
+_OPENING: Final = re.compile(r'"result"\s*:\s*\[')
 
 
 def _points(file: CsvFile) -> Iterator[tuple[str, Parsed]]:
     """Read a series after the other, and yield its points: text, and row or rule."""
-    for text, series in read_items(replace(file, rows="data.result")):
+    for text, series in read_items(file, opening=_OPENING):
         members = series if isinstance(series, dict) else {}
         labels = members.get("metric")
         # an instant query has one point

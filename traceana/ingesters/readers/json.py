@@ -52,12 +52,12 @@ class JsonList(NamedTuple):
     """How many elements it has; None where it goes on after the part that was looked at."""
 
 
-def find_lists(text: str, named: str | None = None, /) -> list[JsonList]:
-    """Return the outer lists of objects in a file's beginning; one `named` even if it is empty."""
+def find_lists(text: str, /) -> list[JsonList]:
+    """Return the lists of objects in the beginning of a file, all but those in other lists."""
     lists: list[JsonList] = []
     with suppress(ValueError, IndexError, RecursionError):  # the part ends within a value
         _scan(text, 0, "", lists)
-    return [part for part in lists if part.elements != 0 or part.path == named]
+    return lists
 
 
 def _scan(text: str, at: int, path: str, lists: list[JsonList]) -> int:
@@ -68,7 +68,7 @@ def _scan(text: str, at: int, path: str, lists: list[JsonList]) -> int:
         if text[_BLANK.match(text, at + 1).end()] == "{":  # type: ignore[union-attr]
             lists.append(JsonList(path, at + 1, None))  # until its end is found
         values, end = DECODER.raw_decode(text, at)
-        if not values or any(isinstance(value, dict) for value in values):
+        if any(isinstance(value, dict) for value in values):
             lists[place:] = [JsonList(path, at + 1, len(values))]
         return end
     if text[at] != "{":
@@ -121,7 +121,7 @@ def lists_of(file: CsvFile, /) -> list[JsonList]:
             return [JsonList("", opening.end(), None)]
         while len(start.text) < LONGEST_LINE and start.extend(_BYTES):
             pass
-    return find_lists(start.text, file.rows)
+    return find_lists(start.text)
 
 
 class _Text:
@@ -136,14 +136,29 @@ class _Text:
         self.text += part
         return bool(part)
 
+    def find(self, opening: re.Pattern[str], where: str) -> int:
+        """Return where an array begins, after its opening."""
+        while not (matched := opening.search(self.text)):
+            if len(self.text) >= LONGEST_LINE or not self.extend(len(self.text)):
+                raise SourceError(f"{where}: no array of JSON objects at its beginning")
+        return matched.end()
 
-def read_items(file: CsvFile, /, *, listed: bool = True) -> Iterator[tuple[str, Any]]:
-    """Read the elements of an array after their text; one that is cut off is None."""
-    at, broken = list_of(file).start if listed else 0, 0
+
+def read_items(
+    file: CsvFile, /, *, listed: bool = True, opening: re.Pattern[str] | None = None
+) -> Iterator[tuple[str, Any]]:
+    """Read the elements of an array after their text; one that is cut off is None.
+
+    With an `opening`, the array begins after it, whatever is before it and around.
+    """
+    at = list_of(file).start if listed and opening is None else 0
+    broken = 0
     with open_csv(file) as stream:
         read = _Text(stream)
         while len(read.text) < at and read.extend(_BYTES):
             pass
+        if opening:
+            at = read.find(opening, file.where)
         while True:
             at = _BETWEEN.match(read.text, at).end()  # type: ignore[union-attr]
             if listed and read.text.startswith("]", at):

@@ -9,7 +9,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Any, Final
@@ -31,6 +30,7 @@ _TYPES: Final[dict[str, pl.DataType]] = {
 }
 _BEGINNING: Final = 1 << 20
 _GPU: Final = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{')
+_OPENING: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 _RANK: Final = re.compile(rb'"distributedInfo"\s*:\s*\{[^{}]*?"rank"\s*:\s*(\d+)')
 _RANK_IN_NAME: Final = re.compile(r"rank[-_]?(\d+)", re.IGNORECASE)
 _HOST_IN_NAME: Final = re.compile(r"(.+)_\d+\.\d+\.pt\.trace\b")  # of tensorboard_trace_handler
@@ -150,7 +150,7 @@ def _blocks(
 def _read(file: CsvFile, into: _Activities | _Launches, most: int, what: str) -> int:
     """Read the events with a time, and return how many others there are."""
     others = 0
-    for text, event in read_items(replace(file, rows="traceEvents")):
+    for text, event in read_items(file, opening=_OPENING):
         if event is None:
             raise SourceError(f"{file.where}: it ends within an event: {text[:60]!r}")
         is_used = False
