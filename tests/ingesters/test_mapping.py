@@ -141,9 +141,9 @@ def test_a_status_without_values_is_ours(tmp_path: Path) -> None:
         ),
         ('{ duration = "x", unit = "min" }', ["1.5", "a"], [90.0, None]),
         (
-            '{ column = "x", values = { "15m" = 900, "1h" = 3600 } }',
+            '{ column = "x", values = { "15m" = 900, "1h" = 3600.5 } }',
             ["15m", "1h", "2h"],
-            [900.0, 3600.0, None],
+            [900.0, 3600.5, None],
         ),
         ('{ column = "x", maximum = 10 }', ["9", "11"], [9.0, "rejected"]),
     ],

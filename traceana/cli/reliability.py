@@ -70,7 +70,7 @@ def _show(
     result: ReliabilityResult, jobs: JobFailureResult, checkpoints: pl.DataFrame | None
 ) -> None:
     sys.stdout.write(f"{result.summary()}\n")
-    if result.groups is not None:
+    if result.groups is not None and result.groups.height:
         by = result.groups.columns[0]
         sys.stdout.write(f"\nFaults by {by}\n")
         headings = {by: by.capitalize()}

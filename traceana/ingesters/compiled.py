@@ -182,9 +182,10 @@ class _Compiler:
         exact = {key: value for key, value in values.items() if not key.endswith("*")}
         default = pl.lit(None, dtype=dtype)
         for key in sorted((key for key in values if key.endswith("*")), key=len):
-            chosen = pl.lit(values[key], dtype=dtype)
-            default = pl.when(given.str.starts_with(key[:-1])).then(chosen).otherwise(default)
-        mapped = given.replace_strict(exact, default=default, return_dtype=dtype)
+            value = pl.lit(values[key], dtype=dtype)
+            default = pl.when(given.str.starts_with(key[:-1])).then(value).otherwise(default)
+        chosen = pl.Series([*exact.values()], dtype=dtype, strict=False)
+        mapped = given.replace_strict([*exact], chosen, default=default)
         if dtype == pl.String and target != "status":
             return pl.coalesce(mapped, of)
         rule = "" if target == "status" else f"{label}|not_a_number"

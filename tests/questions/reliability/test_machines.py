@@ -223,12 +223,16 @@ def test_the_window_and_the_machines_are_derived_if_not_stated() -> None:
 
 
 def test_a_log_without_a_fault_has_an_upper_bound() -> None:
+    text, number = pl.String, pl.Float64
     none = pl.DataFrame(
-        schema={"machine_id": pl.String, "start_s": pl.Float64, "end_s": pl.Float64}
+        schema={"machine_id": text, "class": text, "start_s": number, "end_s": number}
     )
-    row = analyze(none).overall.row(0, named=True)
+    found = analyze(none, by="class")
+    row = found.overall.row(0, named=True)
     assert (row["rate"], row["ci_low"]) == (0, 0)
     assert row["ci_high"] == pytest.approx(1000 * 3.689 / 10_000, rel=1e-3)
+    assert found.groups is not None
+    assert found.groups.is_empty()
 
 
 @pytest.mark.parametrize(

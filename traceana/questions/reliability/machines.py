@@ -355,9 +355,11 @@ def _or_none(value: float) -> float | None:
 def _rows(log: FaultLog, keys: tuple[str, ...], confidence: float) -> pl.DataFrame:
     outages = log.outages(keys).group_by(keys or pl.lit(0)).agg(log.down_s.sum())
     lost = {tuple(group) if keys else (): value for *group, value in outages.iter_rows()}
-    parts = log.rows.partition_by(keys, as_dict=True, maintain_order=True) if keys else {}
+    parts: dict[tuple[Any, ...], pl.DataFrame] = {(): log.rows}
+    if keys:
+        parts = log.rows.partition_by(keys, as_dict=True, maintain_order=True)
     rows = []
-    for group, of_group in (parts or {(): log.rows}).items():
+    for group, of_group in parts.items():
         n, days = of_group.height, log.node_days
         low, high = rate_interval(
             n, days, dispersion=dispersion_of_total(log, of_group), confidence=confidence
