@@ -255,6 +255,17 @@ def test_failures_on_weekends_are_stated_of_them(tmp_path: Path, is_planted: boo
         assert one.ci_low < 0.25 * 0.85 < one.ci_high  # of those that would not have failed
 
 
+def test_jobs_that_run_on_from_friday_make_no_weekend_good() -> None:
+    rng = np.random.default_rng(1)
+    day = rng.choice(56, 5000, p=np.where(np.arange(56) % 7 < 5, 1, 0.2) / 43.2)
+    start, fails = BEGIN_S + (day + rng.random(5000)) * DAY_S, rng.random(5000) < 0.3
+    runtime = np.where(fails, 600.0, DAY_S)
+    jobs = pl.DataFrame({"start_s": start, "end_s": start + runtime, "runtime_s": runtime})
+    jobs = jobs.with_columns(status=np.where(fails, "failed", "completed"), gpus=1)
+    found = level_changes(jobs, timezone="UTC", window=(BEGIN_S, BEGIN_S + 57 * DAY_S))
+    assert found.filter(pl.col("begin").str.contains("Saturdays")).is_empty()
+
+
 def test_a_stationary_log_has_no_change() -> None:
     for seed in range(3):
         jobs = stationary(seed + 10)

@@ -446,7 +446,7 @@ def _change(row: dict[str, Any], strata: str) -> Finding:
         since += f" (between {row['earliest']} and {row['latest']})"
     what = _what_changed(row, size, worse=worse)
     limits = f" (95 % CI {fraction_range(low, high)})" * (measure in ("runtime", "failure rate"))
-    when = f"from {since} {until}" if since != WEEKENDS else f"on {since}"
+    when = f"from {since} {until}" if since != WEEKENDS else f"for starts on {since}"
     text = f"{what}{limits} {when}"
     text += f"; {row['note']}" if row["note"] else ""
     # fraction of the jobs' hours that the change added
