@@ -55,11 +55,8 @@ def discover(
     columns: tuple[str, ...] | None = None,
 ) -> Discovery:
     """Find the traces under some files and folders, or what a user's mapping of a trace is for."""
-    catalog = load_catalog()
     reader = reader or (mapping.reader if mapping else None)
-    is_public = mapping is None and (not reader or trace in catalog)
-    wanted = [catalog[trace]] if trace in catalog else catalog.values()
-    contents = [(entry.id, content) for entry in wanted for content in entry.contents if is_public]
+    contents = _public_contents(trace, mapping, reader)
     formats = [get_reader(reader)] if reader else [*readers().values()]
     formats = [way for way in formats if mapping or reader or way.mapping]
     published = {PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs}
@@ -78,15 +75,22 @@ def discover(
         fit_files(
             listing.csvs, mapping, discovery, trace=str(trace), reader=reader, named=path.is_file()
         )
-    found = any(discovery.sources.values()) or discovery.formats or discovery.failures
-    if not found and mapping:
-        others = f"; {discovery.not_recognized[0]}" if discovery.not_recognized else ""
-        raise SourceError(f"{', '.join(map(str, paths))}: no file fits {mapping.where}{others}")
-    if not found:
-        raise _nothing_found(paths, trace, discovery.not_recognized, contents)
+    if not (any(discovery.sources.values()) or discovery.formats or discovery.failures):
+        raise _nothing_found(paths, trace, discovery.not_recognized, contents, mapping)
     for name in discovery.sources if mapping is None else ():
         _drop_copies(name, discovery, published=True)
     return discovery
+
+
+def _public_contents(
+    trace: str | None, mapping: Mapping | None, reader: str | None
+) -> list[tuple[str, Content]]:
+    """Return trace and contents of the catalog that the files may have; none for a user's own."""
+    catalog = load_catalog()
+    if mapping is not None or (reader and trace not in catalog):
+        return []
+    wanted = [catalog[trace]] if trace in catalog else catalog.values()
+    return [(entry.id, content) for entry in wanted for content in entry.contents]
 
 
 def known_names() -> str:
@@ -270,10 +274,17 @@ def _drop_copies(trace: str, discovery: Discovery, *, published: bool) -> None:
 
 
 def _nothing_found(
-    paths: Sequence[Path], trace: str | None, others: list[str], contents: list[tuple[str, Content]]
+    paths: Sequence[Path],
+    trace: str | None,
+    others: list[str],
+    contents: list[tuple[str, Content]],
+    mapping: Mapping | None,
 ) -> SourceError:
     """Return the error where no file can be read; that of :func:`get_trace` for a wrong id."""
     where, catalog = ", ".join(map(str, paths)), load_catalog()
+    if mapping is not None:
+        first = f"; {others[0]}" if others else ""
+        return SourceError(f"{where}: no file fits {mapping.where}{first}")
     if trace and difflib.get_close_matches(trace, catalog, n=1):
         get_trace(trace)
     file = next((path for path in paths if path.is_file()), "FILE")
