@@ -142,3 +142,10 @@ def test_a_frame_with_one_other_value_replaces_its_table(tmp_path: Path) -> None
     [entry] = traceana.add_table(other, trace="mine", table="jobs", store=tmp_path).entries
     assert entry.state == "written"
     assert open_store(tmp_path).scan("mine", "jobs").collect()["gpus"].to_list() == [2.0] * 40
+
+
+@pytest.mark.parametrize("name", ["*", "^job.*$", ""])
+def test_a_name_of_a_column_is_no_pattern(name: str, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"job_id": ["a", "b"], name: [1, 2]})
+    ledger = traceana.add_table(frame, trace="t", table="jobs", store=tmp_path)
+    assert [entry.rows_kept for entry in ledger.entries] == [2]

@@ -308,7 +308,7 @@ def add_table(
     source = Source(None, rows, (table,), reader="frame")
     facts = {} if title is None else {"title": title}
     plan = Plan(
-        name, parsed, [source], "api", {source.paths: digest_of(data.select(*rows.columns))}, facts
+        name, parsed, [source], "api", {source.paths: digest_of(data.select(pl.selectors.by_name(*rows.columns)))}, facts
     )
     return ingest_plan(plan, store_path(store))
 
