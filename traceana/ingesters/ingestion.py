@@ -307,9 +307,8 @@ def add_table(
         raise DataError(f"{parsed.where}: no [{table}] in it; found {', '.join(parsed.tables)}")
     source = Source(None, rows, (table,), reader="frame")
     facts = {} if title is None else {"title": title}
-    plan = Plan(
-        name, parsed, [source], "api", {source.paths: digest_of(data.select(pl.selectors.by_name(*rows.columns)))}, facts
-    )
+    digest = digest_of(data.select(pl.selectors.by_name(*rows.columns)))
+    plan = Plan(name, parsed, [source], "api", {source.paths: digest}, facts)
     return ingest_plan(plan, store_path(store))
 
 
