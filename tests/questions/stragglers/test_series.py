@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -209,6 +210,17 @@ def test_a_truncation_time_is_of_the_type_of_the_clock() -> None:
         assert summarize_cov_series(frame)["right_truncated"].to_list() == [None]
         with pytest.raises(DataError, match="they must agree"):
             summarize_cov_series(frame, cut_at=wrong)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Tokyo"])
+def test_a_truncation_time_may_be_of_another_time_zone(zone: str | None) -> None:
+    at = pl.from_epoch(pl.Series([0, 10, 20])).dt.replace_time_zone("UTC")
+    at = at.dt.replace_time_zone(None) if zone is None else at.dt.convert_time_zone(zone)
+    cov = pl.DataFrame({"job_id": "a", "time_s": at, "cov": [0.1, 0.2, 0.3]})
+    for second, is_cut in ((20, True), (21, False)):
+        cut_at = datetime(1970, 1, 1, 1, 0, second, tzinfo=ZoneInfo("Africa/Lagos"))
+        series = summarize_cov_series(cov, cut_at=cut_at)
+        assert series["right_truncated"].to_list() == [is_cut]
 
 
 def test_numbers_by_default() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import narwhals.stable.v2 as nw
@@ -382,9 +382,13 @@ def _read_series(
     if repeated := ticks.select(pl.struct(*by, time).is_duplicated().sum()).item():
         key = ", ".join((*by, time))
         raise DataError(f"{repeated} row(s) share their ({key}); keep one row of each")
-    # as a float: integers may exceed those of Polars
-    end = float(cut_at) if isinstance(cut_at, int) else cut_at
-    return ticks.with_columns((pl.col(time) >= pl.lit(end)).alias("is cut"))
+    at, end = pl.col(time), cut_at
+    if isinstance(cut_at, datetime):  # UTC if it has no time zone
+        at = at.dt.timestamp("us") / 10**6
+        end = (cut_at if cut_at.tzinfo else cut_at.replace(tzinfo=UTC)).timestamp()
+    elif cut_at is not None:  # integers may exceed those of Polars
+        end = float(cut_at)
+    return ticks.with_columns((at >= pl.lit(end)).alias("is cut"))
 
 
 def _describe(values: Floats, lags: int, confidence: float) -> dict[str, Any]:
