@@ -193,7 +193,8 @@ def rates_at_equal(
 ) -> tuple[str, float, float] | None:
     """Return what is held equal, such as size and user, and the failure rates of two groups at it.
 
-    Without `limits`, jobs that reached a limit of their request count as completed.
+    Of completed and failed rows, without jobs on :func:`bad_nodes`. Without `limits`, jobs that
+    reached a limit of their request count as completed.
     """
     cohort, rows = _compared(trace, by, pair, limits)
     held_rates = _standardized(cohort, rows, by)
@@ -214,8 +215,11 @@ def _compared(
 def odds_at_equal(
     trace: Trace, by: str, pair: tuple[str, str], /
 ) -> tuple[str, float, float, float, float] | None:
-    """Return what is held equal, the odds ratio of failure of two groups, its interval and p."""
-    # users have one account mostly: an account is compared in the model of failure
+    """Return what is held equal, the odds ratio of failure of two groups, its interval and p.
+
+    GPU types are compared within users and sizes (Mantel and Haenszel), without ends at a limit.
+    Users have one account mostly: an account is compared in the model of failure.
+    """
     if of_type := by == "gpu_type":
         _, rows = _compared(trace, by, pair, limits=False)
         if "user" in rows.columns:
@@ -375,7 +379,9 @@ def incidence_difference(
 ) -> tuple[float, float, float] | None:
     """Return the difference of the failures of two groups by a runtime, with its interval.
 
-    At equal size it is standardized over powers of two of GPUs; None if few rows have both groups.
+    By the jackknife over clusters, which have rows in both groups, without jobs on
+    :func:`bad_nodes`. At equal size it is standardized over powers of two of GPUs; None if fewer
+    than a fifth of the rows, or one stratum, has both.
     """
     cohort = form_cohort(trace, end_imputation="running")
     stratum = pl.lit(0.0)

@@ -270,8 +270,9 @@ def slow_nodes(jobs: pl.DataFrame, node: str, /) -> list[SlowNode]:
 
     Jobs are comparable within the strata of :func:`node_failures` and GPUs. The ratio is that of
     geometric means, strata weighted by their precision. Its variance is that between strata or
-    between days, the larger, with t of the effective number of cells (Kish). As there, the worst
-    node is taken out with its jobs and the rest is compared again.
+    between days, the larger, with t of the effective number of cells (Kish). The node with the
+    smallest p below 0.01 (Bonferroni) and a ratio of 1.1 or more is taken out with its jobs, since
+    jobs on several nodes are slow on all of them, and the rest is compared again.
     """
     if not {"start_s", "runtime_s"} <= {*jobs.columns}:
         return []
@@ -457,7 +458,10 @@ def _names(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _series(rows: pl.DataFrame, tries: int) -> pl.DataFrame:
-    """Return jobs by user and name whose failures followed each other, the most costly first."""
+    """Return jobs by user and name whose failures followed each other, the most costly first.
+
+    Either soon, or without a job that completed in between: then a series is longer.
+    """
     keys = ["user", "job_name"]
     rows = rows.drop_nulls(["job_name", "submit_s"]).sort("submit_s", maintain_order=True)
     of_late = fewest_tries(rows.height, soon=False)
@@ -518,8 +522,10 @@ _NEEDED: Final = ("array_id", "status", "job_name", "user")
 def failing_positions(trace: Trace, /) -> list[dict[str, Any]]:
     """Find names whose array tasks fail more often from, or up to, a position in the array.
 
-    Within an array, failed tasks are ranked by position among the ended ones (Wilcoxon); p is the
-    larger of that of a random order of each array and, with t, that between arrays.
+    Of each user and name with three arrays or more. Within an array, failed tasks are ranked by
+    position among the ended ones (Wilcoxon); the sum has the variance of a random order of each
+    array and, with t, that between arrays. The larger p, two-sided and times the number of names,
+    is below 0.001. The position divides the tasks of all arrays with the largest likelihood.
     """
     if not trace.has("jobs", _NEEDED):
         return []

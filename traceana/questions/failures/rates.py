@@ -60,9 +60,11 @@ def refuse_missing(cluster: pl.Series, n: pl.Series | None = None, /) -> None:
 def cluster_errors(parts: pl.DataFrame, keys: Sequence[str], /) -> pl.DataFrame:
     """Return [*keys, n_clusters, effective, variance] of the mean of each group, by the jackknife.
 
-    Its degrees of freedom are effective - 1, with n^2 / sum of n_c^2 effective clusters (Kish):
-    Satterthwaite's approximation for independent rows (Bell and McCaffrey, Survey Methodology 28,
-    2002).
+    With T_c and n_c the sum and the number of values of each of G clusters, the mean without a
+    cluster differs from the mean by d_c = -(T_c - n_c mean) / (n - n_c), and variance =
+    (G - 1) / G sum of d_c^2, null for a single cluster. Its degrees of freedom are effective - 1,
+    with n^2 / sum of n_c^2 effective clusters (Kish): Satterthwaite's approximation for
+    independent rows (Bell and McCaffrey, Survey Methodology 28, 2002).
     """
     n, total = pl.col("n"), pl.col("total")
     off = (total - n * (total.sum() / n.sum())) / (n.sum() - n)
@@ -252,14 +254,18 @@ def _rates(
     else:
         errors = cluster_errors(parts.with_columns(total=counted), keys)
         clusters, kish, variance = errors[["n_clusters", "effective", "variance"]]
-        of_row, each = pl.col("rate") * (1 - pl.col("rate")), n.cast(pl.Float64)
-        # of a rate of 0 or 1 each cluster may count as one row
-        rows_alike = pl.when(variance > 0).then(pl.min_horizontal(of_row / variance, each))
-        effective = pl.when(of_row == 0).then(kish).otherwise(rows_alike.otherwise(each))
-        note, alone = note_few(clusters, kish), pl.when(clusters > 1).then(effective)
-        rates = rates.with_columns(clusters, n_effective=alone, note=note)
-        of = rates["rate"], rates["n_effective"], kish
-        ends = clustered_wilson_interval(*of, confidence=confidence)
+        of_row = pl.col("rate") * (1 - pl.col("rate"))
+        effective = (
+            pl.when(of_row == 0)  # each cluster may count as one row
+            .then(kish)
+            .when(variance > 0)
+            .then(pl.min_horizontal(of_row / variance, n))
+            .otherwise(n)
+        )
+        n_effective = pl.when(clusters > 1).then(effective)
+        rates = rates.with_columns(clusters, n_effective=n_effective, note=note_few(clusters, kish))
+        of_rates = (rates["rate"], rates["n_effective"], kish)
+        ends = clustered_wilson_interval(*of_rates, confidence=confidence)
     return declared(rates.with_columns(**interval_columns(ends)), table, by=keys)
 
 
@@ -285,8 +291,9 @@ def failure_by_request(trace: Trace, /) -> dict[str, pl.DataFrame]:
 def bin_values(values: pl.Series, /) -> pl.Series:
     """Return the bin of each value as an Enum in ascending order; null is null.
 
-    Bins are between powers of two: whole numbers with the upper end, so that 1, 2, 4 and 8 differ;
-    below 1 between 1, 2 and 5 times a power of ten. A bin of one value is named by it.
+    More than :data:`MOST_VALUES` distinct values are put into bins between powers of two: whole
+    numbers with the upper end, so that 1, 2, 4 and 8 differ; below 1 between 1, 2 and 5 times a
+    power of ten. A bin of one value is named by it.
     """
     distinct = values.drop_nulls().unique().sort().to_list()
     labels = {value: f"{value:,.4g}" if value < 1000 else f"{value:,.6g}" for value in distinct}

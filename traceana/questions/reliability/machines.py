@@ -53,10 +53,13 @@ Window = tuple[float | datetime, float | datetime]
 
 @dataclass(frozen=True)
 class FaultLog:
-    """Faults that began in the window: [*keys, machine, start, end, is_open], and outages in it.
+    """Faults in an observation window.
 
-    End is that of the window where the repair had not ended (`is_open`), null (in `downs` the
-    start) where it is unknown. The machine is null where several are named, one of which failed.
+    `rows` has the faults that began in the window: [*keys, machine, start, end, is_open]; end is
+    that of the window where the repair had not ended (`is_open`), and null where it is unknown.
+    `downs` has [*keys, machine, start, end] of all faults that reach into the window, cut at its
+    end; an unknown end is the start. The machine is null where several are named, one of which
+    failed.
     """
 
     rows: pl.DataFrame

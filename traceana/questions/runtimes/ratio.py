@@ -156,7 +156,10 @@ def tables_with_runtimes(trace: Trace, /) -> list[str]:
 
 
 def ratio_tables(trace: Trace, table: str, /) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the runtime ratios of a table by grouping, and those of each group of the first."""
+    """Return the runtime ratios of a table by grouping, and those of each group of the first.
+
+    By grouping, those of all groups together, without rows alone in their group or without one.
+    """
     everything = _rows(trace, table)
     rows = everything.filter(pl.col("runtime_s").is_not_null())
     groupings = _groupings(rows, trace.manifest.tables[table].groups)

@@ -340,7 +340,8 @@ def detect_stragglers(
     ----------
     samples
         One row per worker and time: `by`, `time`, `worker` and `value`; eager or lazy, of any
-        supported engine. Two million rows are read at a time, or one job if it has more.
+        supported engine. Two million rows are read at a time, or one job if it has more; a job of
+        millions whose workers rarely share a time is refused.
     by
         Columns of the job; null is a job of its own, and ``()`` takes the frame as one job.
     time

@@ -290,7 +290,8 @@ def keep_beyond_chance(
 ) -> tuple[list[Stretch], NDArray[np.intp]]:
     """Return the episodes beyond what the noise of their job makes, and how many are not, by job.
 
-    Their area, log(severity) * reports, exceeds that of 95 % of 19 to 39 jobs of AR(1) noise.
+    An episode is kept if its area, log(severity) * reports, exceeds the largest of 95 % of 19 to 39
+    jobs made of the noise, which is autoregressive of order 1. Large jobs are not tested.
     """
     dropped = np.zeros(len(value), dtype=np.intp)
     kept: list[Stretch] = []
