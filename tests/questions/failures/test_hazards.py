@@ -111,6 +111,18 @@ def test_outcomes_by_a_horizon_count_what_still_runs() -> None:
     assert found.filter(g="b", event="failed")["note"].item() is None
 
 
+def test_an_entry_at_0_is_none() -> None:
+    """Also where rows end at 0: all are at risk then."""
+    at_once = AML.with_columns(runtime_s=(pl.col("runtime_s") - 13).clip(0), entry_s=0.0)
+    assert fit(at_once, entry="entry_s") == fit(at_once)
+
+
+def test_rows_at_risk_that_are_alike_give_no_finite_ratio() -> None:
+    rows = {"x": [1, 0, 0], "runtime_s": [1.0, 2, 3], "status": ["running", "failed", "failed"]}
+    with pytest.raises(DataError, match="no finite hazard ratios"):
+        traceana.cause_specific_hazards(pl.DataFrame(rows), features="x", causes="failed")
+
+
 def test_a_cause_that_never_happens_has_no_model() -> None:
     found = traceana.cause_specific_hazards(AML, features="x")
     assert found.filter(cause="completed")["note"].to_list() == ["no row completed"]

@@ -46,6 +46,8 @@ def test_a_feature_of_one_level_is_told_with_its_counts() -> None:
     row = terms.filter(feature="pool").row(0, named=True)
     assert (row["level"], row["n"], row["failures"]) == ("a", 42, 12)
     assert row["note"] == "the same in every row"
+    alone = traceana.failure_model(rows, features="pool")
+    assert (alone.odds_ratios["note"].item(), alone.joint.height) == (row["note"], 0)
 
 
 def test_outcomes_too_rare_to_predict_a_fifth_from_the_rest() -> None:

@@ -166,6 +166,13 @@ def test_a_log_without_failures_names_none() -> None:
     assert found["note"].to_list() == ["no comparable job failed"] * 2
 
 
+def test_runtimes_that_are_durations_are_those_in_seconds() -> None:
+    row = {"NodeList": ["n1", "n2"] * 10, "status": ["failed"] * 3 + ["completed"] * 17}
+    jobs = pl.DataFrame(row).with_columns(gpus=2, runtime_s=3600.0)
+    durations = jobs.with_columns(runtime_s=pl.duration(seconds="runtime_s"))
+    assert traceana.node_failures(durations).equals(traceana.node_failures(jobs))
+
+
 def test_a_node_of_all_failures_has_no_ratio() -> None:
     jobs = pl.DataFrame(
         {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -197,12 +198,14 @@ def _fit_cox(
         if entry is not None:
             entry = np.concatenate([[0.0], ends])[np.searchsorted(ends, entry, side="right")]
     if entry is not None:  # a row is at risk after its entry; PHReg counts it at that time too
-        entry = np.where(entry < time, np.nextafter(entry, np.inf), np.nextafter(time, -np.inf))
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        later = np.where(entry < time, np.nextafter(entry, np.inf), np.nextafter(time, -np.inf))
+        entry = np.where(entry > 0, later, 0.0)
+    coefficient = error = np.full(matrix.shape[1], np.nan)
+    with warnings.catch_warnings(), np.errstate(all="ignore"), suppress(np.linalg.LinAlgError):
         warnings.simplefilter("ignore")
         model = PHReg(time, matrix, status=event, entry=entry, ties=ties)
         fit = model.fit(disp=0)
-    coefficient, error = np.asarray(fit.params), np.asarray(fit.bse)
+        coefficient, error = np.asarray(fit.params), np.asarray(fit.bse)
     scale = np.where(matrix.std(axis=0) > 0, matrix.std(axis=0), 1.0)
     note = None
     if not (np.abs(coefficient) * scale < 15).all():

@@ -443,7 +443,7 @@ def _joint_tests(
         name for name, columns in features.items() if inflation[columns].max() >= COLLINEAR
     ]
     estimated = design.matrix[:, 1 : len(terms) + 1]
-    correlation = np.abs(np.corrcoef(estimated, rowvar=False)).reshape(len(terms), -1)
+    correlation = np.abs(np.atleast_2d(np.corrcoef(estimated, rowvar=False)))
     error_df = np.inf if cluster is None else float(cluster.max())
     rows: list[dict[str, Any]] = []
     while collinear:

@@ -118,7 +118,8 @@ def node_failures(
     keys = tuple(dict.fromkeys((node, *named)))
     success, failure = ("completed",), ("failed",)
     opened, _, _ = open_outcomes(jobs, keys, status=status, success=success, failure=failure)
-    opened = with_seconds(opened, end) if end in names else opened
+    for time in {end, "runtime_s"} & {*names}:
+        opened = with_seconds(opened, time)
     rows = collect(opened).filter(
         pl.col(status).is_in([*success, *failure]), pl.col(node).is_not_null()
     )

@@ -65,6 +65,7 @@ from traceana.tables.formatting import (
     count,
     duration,
     in_sentence,
+    interval,
     listed,
     p_equals,
     plural,
@@ -395,11 +396,14 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
         text = f"none of {plural(tested, 'node')} fails more often than comparable jobs."
         heading = "no node fails more often than comparable jobs elsewhere"
         return Finding(text, n=tested, certainty="cannot tell", heading=heading)
-    parts = [
-        f"{row['node']} {_times(row)}{row['failures']:,} failures, "
-        f"{three_digits(row['expected'])} expected)"
-        for row in more.head(_NAMED).rows(named=True)
-    ]
+    parts = []
+    for row in more.head(_NAMED).rows(named=True):  # no ratio: no comparable job failed elsewhere
+        times = "" if row["ratio"] is None else f"{three_digits(row['ratio'])} times "
+        limits = interval(row, three_digits_range)
+        expected = three_digits(row["expected"])
+        parts.append(
+            f"{row['node']} {times}({limits}{row['failures']:,} failures, {expected} expected)"
+        )
     names = more["node"].head(_NAMED).to_list()
     if more.height > _NAMED:
         parts.append(f"{plural(more.height - _NAMED, 'other')} in the table")
@@ -407,14 +411,14 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
     first, lost = more.row(0, named=True), float(more["lost_gpu_hours"].fill_null(0).sum())
     cost = f" This costs {count(lost)} GPU-hours beyond what is expected." if lost else ""
     node, fails = ("node", "fails") if more.height == 1 else ("nodes", "fail")
-    limits = first["ci_low"], first["ci_high"]
+    ends = first["ci_low"], first["ci_high"]
     times = "all" if first["ratio"] is None else f"{three_digits(first['ratio'])} times"
     alert = f"{node} {listed(names)}: {times} the failures of comparable jobs"
     return Finding(
         f"{more.height} of {plural(tested, 'node')} {fails} more often than comparable "
         f"jobs: {listed(parts)}.{_alike(nodes, more)}{cost}",
         effect=first["ratio"],
-        interval=None if None in limits else limits,
+        interval=None if None in ends else ends,
         n=first["n"],
         cost_gpu_h=lost,
         cost_jobs=float((more["failures"] - more["expected"]).sum()),
@@ -423,16 +427,6 @@ def _outliers(nodes: pl.DataFrame) -> Finding:
         machine=names[0] if more.height == 1 else "",
         heading=alert,
     )
-
-
-def _times(row: dict[str, Any]) -> str:
-    """Return the ratio of failures, which is none if no comparable job failed elsewhere."""
-    if row["ratio"] is None:
-        return "("
-    times = f"{three_digits(row['ratio'])} times ("
-    if None in (row["ci_low"], row["ci_high"]):
-        return times
-    return f"{times}95 % CI {three_digits_range(row['ci_low'], row['ci_high'])}; "
 
 
 def _slower(node: SlowNode) -> Finding:

@@ -233,7 +233,7 @@ def _rate(row: dict[str, Any], by: str, cohort: Cohort) -> str:
 
 def _medians(what: str, groups: pl.DataFrame, by: str, cohort: Cohort) -> list[str]:
     named = []
-    for row in (row for row in _largest(groups, by) if row["n"] >= _FEWEST):
+    for row in _largest(groups.filter(pl.col("n") >= _FEWEST), by):
         median, limits = "not reached", ""
         if row["median_s"] is not None:
             median = duration(row["median_s"])
