@@ -17,7 +17,7 @@ from traceana.tables.formatting import hours_text, listed, share
 _REASONS: Final = {
     "few": "fewer GPUs were free than the job requested",
     "spread": "enough GPUs were free, but on more nodes than the job used",
-    "other": "enough GPUs were free, but only on nodes without jobs of their queue and GPU type",
+    "other": "enough GPUs were free, but too few on nodes of their queue and GPU type",
     "cpus": "enough GPUs were free, but with too few free CPUs on their nodes",
     "behind": "nodes were free for the job, but an earlier job of its queue waited, too",
     "open": "nodes were free for the job, and it was the first of its queue",
@@ -41,8 +41,9 @@ _NAMED: Final = 3
 _DEFINITIONS: Final = (
     f"Waits of a minute or more at {POINTS:,} equally spaced points: two standard errors are at "
     "most 3 percentage points. Mostly: 80 % of it. Free GPUs (CPUs) of a node are the most in use "
-    "at a time minus those in use. A drained node counts as free. The log cannot tell why the "
-    "first job of a queue waits while nodes are free: a limit, a reservation or a dependency."
+    "at a time minus those in use. A drained node counts as free. Nodes of a queue and GPU type "
+    "are those that ran its jobs. The log cannot tell why the first job of a queue waits while "
+    "nodes are free: a limit, a reservation or a dependency."
 )
 
 

@@ -35,9 +35,9 @@ class Waiting(NamedTuple):
     """Those that waited."""
     points: pl.DataFrame
     """[reason, queue, gpus] of equally spaced points of the waits. On the nodes seen, fewer GPUs
-    were free than requested (few), no node had them (spread), only nodes that ran no job of the
-    queue and GPU type (other), only nodes with too few CPUs (cpus); else an earlier job of them
-    waited, too (behind), or none did (open)."""
+    were free than requested (few), too few on nodes that ran jobs of the queue and GPU type
+    (other), no such node had them (spread), only nodes with too few CPUs (cpus); else an earlier
+    job of them waited, too (behind), or none did (open)."""
     queues: int
     """Of the jobs with GPUs."""
     usual_gpus: float
@@ -80,12 +80,13 @@ def describe_waiting(trace: Trace, /) -> Waiting | None:
     pairs = pairs.drop_nulls("node")
     free = {size: _free(pairs, seen, points["time"].to_numpy(), size) for size in ("gpus", "cpus")}
     free["gpus"] *= _ran(rows, pairs, points, "cluster", seen.height)  # of others none are free
-    on = points[name].list.len().to_numpy()
-    fit, reason = np.ones(free["gpus"].shape, dtype=bool), np.full(POINTS, "", dtype=object)
-    reason[free["gpus"].sum(axis=0) < points["gpus"].to_numpy() - _EPSILON] = "few"
+    on, gpus = points[name].list.len().to_numpy(), points["gpus"].to_numpy() - _EPSILON
+    reason = np.full(POINTS, "", dtype=object)
+    reason[free["gpus"].sum(axis=0) < gpus] = "few"
+    fit = _ran(rows, pairs, points, "kind", seen.height)
+    reason[((free["gpus"] * fit).sum(axis=0) < gpus) & (reason == "")] = "other"
     for word, fits in (
-        ("spread", free["gpus"] >= points["gpus"].to_numpy() / on - _EPSILON),
-        ("other", _ran(rows, pairs, points, "kind", seen.height)),
+        ("spread", free["gpus"] >= gpus / on),
         ("cpus", free["cpus"] >= points["cpus"].fill_null(0).to_numpy() / on - _EPSILON),
     ):
         fit &= fits
