@@ -427,6 +427,30 @@ def test_a_type_that_few_jobs_of_a_user_leave_is_innocent_of_them(by_type: bool)
         assert low < 0.35 / 0.65 / (0.05 / 0.95) < high
 
 
+@pytest.mark.parametrize("by_type", [False, True])
+def test_a_type_is_innocent_of_the_program_that_runs_on_it(by_type: bool) -> None:
+    """User u0 runs tune on p100 and eval on h100, others train; tune fails, or any job on p100."""
+    draw, n = np.random.default_rng(8), 4000
+    user = draw.integers(0, 8, n)
+    p100 = draw.random(n) < np.where((user == 0) | by_type, 0.5, 0)
+    fails = draw.random(n) < np.where(p100 & ((user == 0) | by_type), 0.4, 0.1)
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in range(n)],
+            "user": [f"u{one}" for one in user],
+            "job_name": np.where(user > 0, "train", np.where(p100, "tune", "eval")),
+            "gpu_type": np.where(p100, "p100", "h100"),
+            "gpus": 1.0,
+            "submit_s": np.sort(draw.uniform(0, 60 * 86_400, n)),
+            "runtime_s": 600.0,
+            "status": np.where(fails, "failed", "completed"),
+        }
+    ).with_columns(start_s=pl.col("submit_s"))
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    found = [one for one in section_consumers.build([trace]).findings if "as often as on" in one]
+    assert len(found) == by_type
+
+
 def test_rates_that_double_are_not_alike() -> None:
     draw, n = np.random.default_rng(3), 6000
     gpus = draw.choice([1, 2, 4, 8], n)

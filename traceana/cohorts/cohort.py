@@ -53,7 +53,6 @@ SEEN: Final[dict[str, Any]] = {"runtime": "duration_s", "entry": "entry_s", "obs
 BLOCK: Final = "time_block"
 """Column of the block of days in which a row was submitted, the unit of rows without a user."""
 _UNUSED: Final = (
-    "job_name",
     "inst_id",
     "array_id",
     "exit_code",

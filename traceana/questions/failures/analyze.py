@@ -20,7 +20,7 @@ from traceana.cohorts.cohort import (
     outcome_cohort,
     with_adjusted,
 )
-from traceana.cohorts.ends import END_CLASS, OUTCOMES, with_end_class
+from traceana.cohorts.ends import END_CLASS, OUTCOMES, with_end_class, without_numbers
 from traceana.cohorts.observation import NODES, node_column
 from traceana.errors import DataError
 from traceana.questions.failures.association import (
@@ -64,6 +64,7 @@ _DOUBLED: Final = ("gpus", "cpus", "memory_gib", "n_instances")
 _LEAST_COVERED: Final = 0.2
 _FEWEST_OF_GROUP: Final = 30
 _SAME_USER: Final = "stratum of the user"
+_SAME_NAME: Final = "stratum of the name"
 _DAY: Final = "day of the job"
 _RELATED: Final = 0.8
 """Correlation of logarithms of GPUs and memory from which memory per GPU replaces memory."""
@@ -238,14 +239,21 @@ def _within_users(
     """Return the odds ratio over users, else over days, as where one user has most of the jobs."""
     days = pl.col("submit_s" if "submit_s" in rows.columns else "start_s") // DAY_S
     rows = rows.with_columns(pl.col("user").alias(_SAME_USER), days.alias(_DAY))
-    strata, found = [name for name in (_SAME_USER, "gpus") if name in rows.columns], None
+    strata, found, held = [_SAME_USER, *({"gpus"} & {*rows.columns})], None, "users and sizes"
+    if (
+        "job_name" in rows.columns and rows["job_name"].count()
+    ):  # a user has several programs, often each of one GPU type
+        rows = rows.with_columns(without_numbers(pl.col("job_name").cast(pl.String))[0])
+        enough = pl.len().over("user", "job_name") >= _FEWEST_OF_GROUP
+        rows = rows.with_columns(pl.when(enough).then("job_name").alias(_SAME_NAME))
+        strata, held = [*strata, _SAME_NAME], "users, names and sizes"
     is_dominated = rows.select(2 * pl.len().over("user").max() > pl.len()).item()
     units = (_DAY,) if is_dominated else ("user", _DAY)
     for unit in units if rows[by].n_unique() == len(pair) else ():
         with suppress(DataError):
             odds = failure_odds(rows.drop_nulls(unit), by, strata=strata, cluster=unit)
             odds = odds.rename({by: "level", "pvalue": "p"})
-            found = found or _oriented("users and sizes", odds, pair[0])
+            found = found or _oriented(held, odds, pair[0])
     return found
 
 
