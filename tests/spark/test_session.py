@@ -313,8 +313,27 @@ def no_session(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(spark), "getActiveSession", lambda: None)
 
 
-def test_an_older_java_is_told(tmp_path: Path) -> None:
+def start_error(master: str, **variables: str) -> str:
+    """Return what a process says that cannot start Spark."""
     pytest.importorskip("pyspark", reason=f"PySpark {ABSENT}")
+    code = f"from traceana.store.spark import open_spark; open_spark({master!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stderr.splitlines()[-1]
+
+
+def test_an_unknown_master_is_told() -> None:
+    assert start_error("nonsense").startswith(
+        "traceana.errors.TraceanaError: Spark cannot be started on nonsense: Master must "
+    )
+
+
+def test_an_older_java_is_told(tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     # what Java 11 says of Spark's classes
@@ -325,18 +344,9 @@ def test_an_older_java_is_told(tmp_path: Path) -> None:
         "exit 1\n"
     )
     java.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-c", "from traceana.store.spark import open_spark; open_spark('local')"],
-        env=os.environ | {"JAVA_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    *_, last = done.stderr.splitlines()
-    assert last.startswith(
-        "traceana.errors.TraceanaError: Spark cannot be started on local (it needs Java 17 or "
-        "newer, on the PATH or under JAVA_HOME): "
-    )
+    last = start_error("local", JAVA_HOME=str(tmp_path))
+    assert last.startswith("traceana.errors.TraceanaError: Spark cannot be started on local: ")
+    assert last.endswith("; Spark needs Java 17 or newer, on the PATH or under JAVA_HOME")
 
 
 @pytest.mark.usefixtures("no_session")

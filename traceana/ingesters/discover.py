@@ -57,14 +57,16 @@ def discover(
     """Find the traces under some files and folders, or what a user's mapping of a trace is for."""
     reader = reader or (mapping.reader if mapping else None)
     contents = _public_contents(trace, mapping, reader)
-    formats = [get_reader(reader)] if reader else [*readers().values()]
-    formats = [way for way in formats if mapping or reader or way.mapping]
-    published = {PurePath(csv).suffix or csv for _, content in contents for csv in content.csvs}
-    published |= set() if mapping else {".csv"}
-    suffixes = (*published, *(suffix for way in formats for suffix in way.suffixes))
+    formats = [way for way in readers().values() if mapping or way.mapping]
+    if reader:
+        formats = [get_reader(reader)]
+    suffixes = {suffix for way in formats for suffix in way.suffixes}
+    if mapping is None:
+        csvs = (csv for _, content in contents for csv in content.csvs)
+        suffixes |= {".csv", *(PurePath(csv).suffix or csv for csv in csvs)}
     discovery = Discovery()
     for path in paths:
-        listing = list_csvs(path, leave_out=leave_out, suffixes=suffixes, to_end=False)
+        listing = list_csvs(path, leave_out=leave_out, suffixes=tuple(suffixes), to_end=False)
         listing.csvs = [replace(csv, columns=columns) for csv in listing.csvs]
         if mapping is None:
             stated = formats[0] if reader else None

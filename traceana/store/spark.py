@@ -46,8 +46,7 @@ def open_spark(master: str, /) -> SparkSession:
                 session = builder.getOrCreate()
             except Exception as error:
                 raise TraceanaError(
-                    f"Spark cannot be started on {master} (it needs Java 17 or newer, on the PATH "
-                    f"or under JAVA_HOME): {_reason(error, log)}"
+                    f"Spark cannot be started on {master}: {_reason(error, log)}"
                 ) from error
             _await_worker(session, master)
         session.sparkContext.setLogLevel("ERROR")
@@ -125,4 +124,7 @@ def _reason(error: Exception, log: IO[bytes]) -> str:
     log.seek(0)
     output = f"{log.read().decode(errors='replace')}\n{error}"
     thrown = re.search(r"^(?:: |Exception in ).*?(?:Exception|Error): (.+)$", output, re.MULTILINE)
-    return thrown[1] if thrown else str(error).splitlines()[0]
+    reason = thrown[1] if thrown else str(error).splitlines()[0]
+    is_of_java = "JAVA_GATEWAY_EXITED" in str(error)
+    needs = "; Spark needs Java 17 or newer, on the PATH or under JAVA_HOME" if is_of_java else ""
+    return reason + needs
