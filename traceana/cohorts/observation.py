@@ -228,7 +228,7 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     sized: dict[str, str] = {size: size for size in _SIZES if size in columns}
     frame = open_overlap(trace.frame("jobs"), kept, sized, window=trace.once(window_of))
     rows = collect(frame.select(BEGIN, UNTIL, *kept, *sized).filter(~nw.col(BEGIN).is_null()))
-    rows = rows.filter(~_overlaps(trace.manifest))
+    rows = rows.filter(~_occurs_twice(trace.manifest))
     used = [
         size
         for size in sized
@@ -266,18 +266,14 @@ def nodes_seen(trace: Trace, /) -> pl.DataFrame:
     return most.with_columns(**none).select(*empty).sort("machine_id")
 
 
-def _overlaps(manifest: Manifest) -> pl.Expr:
-    """Return whether a job begins or ends in an hour that occurs twice."""
-    if not manifest.absolute_times or manifest.timezone in {None, "UTC"}:
+def _occurs_twice(manifest: Manifest) -> pl.Expr:
+    """Return whether a job begins or ends in an hour that occurs twice on the trace's clock."""
+    zone = manifest.timezone
+    if not (manifest.absolute_times and zone) or zone == "UTC":
         return pl.lit(value=False)
-    return pl.any_horizontal(_occurs_twice(pl.col(BEGIN, UNTIL), str(manifest.timezone)))
-
-
-def _occurs_twice(times: pl.Expr, zone: str) -> pl.Expr:
-    """Return whether the clock of a zone shows the same at another time."""
-    utc = pl.from_epoch(times.cast(pl.Int64)).dt.replace_time_zone("UTC")
+    utc = pl.from_epoch(pl.col(BEGIN, UNTIL).cast(pl.Int64)).dt.replace_time_zone("UTC")
     local = utc.dt.convert_time_zone(zone).dt.replace_time_zone(None)
-    return local.dt.replace_time_zone(zone, ambiguous="null").is_null()
+    return pl.any_horizontal(local.dt.replace_time_zone(zone, ambiguous="null").is_null())
 
 
 _FEWEST_NODES: Final = 2
