@@ -146,6 +146,23 @@ holds = "n = 2"
     )
 
 
+@pytest.mark.parametrize(
+    ("workers", "cov", "verdict"),
+    [((10, 10), 3.1, "not testable"), ((10, 11), 3.1, "differs"), ((10, 10), 3.2, "differs")],
+)
+def test_a_file_of_other_workers_or_a_variation_beyond_ten_refutes(
+    tmp_path: Path, workers: tuple[int, int], cov: float, verdict: str
+) -> None:
+    samples = [(f"job_{job}", str(w)) for job, n in enumerate(workers) for w in range(n)]
+    of_samples = pl.DataFrame(samples, schema=["job_id", "worker_id"], orient="row")
+    covs = pl.DataFrame({"job_id": ["job_7"], "sample": [0], "cov": [cov]})
+    trace = "alibaba-minibatch-2020"
+    times = of_samples.with_columns(time_s=pl.lit(0.0), batch_time=pl.lit(1.0))
+    add_table(times, trace=trace, table="worker_samples", store=tmp_path)
+    add_table(covs, trace=trace, table="cov_samples", store=tmp_path)
+    assert papers._measured(CLAIMS["antman-workers"], open_store(tmp_path)).verdict == verdict
+
+
 @pytest.mark.parametrize("name", ["zeus-convex", "zeus-tta-variation", "zeus-early-stopping"])
 def test_runs_that_never_reach_their_target_decide_nothing(
     sample: Store, tmp_path: Path, name: str

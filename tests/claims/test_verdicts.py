@@ -17,7 +17,7 @@ from traceana.claims.claim import KINDS
 # sort) in the files, or by the analyses' own tests
 KNOWN = [
     ("antman-jobs", "reproduced", "100"),
-    ("antman-workers", "not testable", "10 workers in the 4 job files; of 100 jobs"),
+    ("antman-workers", "not testable", "10 workers in 4 of 4 job files; of 100 jobs"),
     ("antman-cov-definition", "differs", "2,547 of 2,548 by the sample deviation, 0 of 2,548"),
     ("antman-cov-definition", "differs", "908 CoVs above 3"),
     ("antman-scale", "observation", "1000 in 4 of 4 files"),

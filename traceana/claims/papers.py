@@ -149,7 +149,7 @@ class Query:
     measured: str
     """Text with the names of these numbers in braces."""
     holds: str
-    """Condition on these numbers; without one no public data decides the claim."""
+    """Condition on these numbers; none or null: no public data decides the claim."""
 
 
 def _measure(sql: Query, store: Store, claim: Claim) -> Judgement | float:
@@ -180,9 +180,9 @@ def _measure(sql: Query, store: Store, claim: Claim) -> Judgement | float:
         raise DataError("a row has no value") from None
     measured = sql.measured.format(**numbers.row(0, named=True), each=each)
     shown = evidence if sql.rows else None
-    if not sql.holds:
+    holds = numbers.select(pl.sql_expr(sql.holds or "NULL")).item()
+    if holds is None:
         return not_testable(measured, evidence=shown)
-    holds = numbers.select(pl.sql_expr(sql.holds)).item()
     return decide(holds=holds, measured=measured, evidence=shown)
 
 
