@@ -287,11 +287,12 @@ def _tables(cohort: Cohort, outcomes: Outcomes) -> list[Block]:
 def _draw_runtimes(cohort: Cohort, outcomes: Outcomes) -> list[Drawing]:
     by = outcomes.by
     rows = outcomes.runtimes.groups.filter(pl.col("n") > 0)
-    parts, by_then = {"": rows}, " until any end" if cohort.horizon_s else ""
-    what = f"{cohort.noun}{by_then}"
-    if by or not by_then:
+    until_any = cohort.horizon_s is not None
+    what = f"{cohort.noun} until any end" if until_any else cohort.noun
+    if by or not until_any:
         what += f" by {in_sentence(key_heading(by or 'status'))}"
-    if by and not by_then:
+    parts = {"": rows}
+    if by and not until_any:
         parts = {status: rows.filter(status=status).drop("status") for status in COMPARED}
     return [
         drawing(

@@ -314,7 +314,8 @@ def _hazards(cohort: Cohort) -> Content:
     parts = [*filter(None, of_jobs), (_early(hazards, cohort), of_hazard)]
     first, *tables = [block for _, block in parts]
     told = tuple(finding for finding, _ in parts if finding)
-    return Content(told, (Text("", cohort.definitions), *tables), (first,), _HAZARD_LIMITATIONS)
+    blocks = (Text("", cohort.definitions), *tables)
+    return Content(told, blocks, lead=(first,), limitations=_HAZARD_LIMITATIONS)
 
 
 def _early(hazards: pl.DataFrame, cohort: Cohort) -> str:
@@ -517,9 +518,15 @@ def _positions(row: dict[str, Any]) -> Finding:
     heading = f"arrays {row['name']}{_of(row['user'])} fail {first}"
     text = f"{heading}: {share(high[0])} of these tasks ({high[1]}), {last} {share(low[0])} "
     text += f"({low[1]}; {row['arrays']:,} arrays)"
-    alert, n = text * (high[0] > _MOSTLY), row["failures"]
-    of: dict[str, Any] = {"effect": high[0] - low[0], "n": n, "cost_jobs": n, "alert": alert}
-    return Finding(f"{text}.", heading=heading, certainty="estimated", **of)
+    return Finding(
+        f"{text}.",
+        effect=high[0] - low[0],
+        n=row["failures"],
+        cost_jobs=row["failures"],
+        certainty="estimated",
+        alert=text if high[0] > _MOSTLY else "",
+        heading=heading,
+    )
 
 
 def _finding(repeats: Repeats, row: dict[str, Any], n: int, text: str, heading: str) -> Finding:
@@ -527,10 +534,16 @@ def _finding(repeats: Repeats, row: dict[str, Any], n: int, text: str, heading: 
     part = hours / repeats.hours if repeats.hours else 0.0
     cost = f" and {hours_text(hours)} {repeats.unit}-hours" * bool(hours)
     of_all = f"{share(effect)} of all failures{cost}"
-    alert, is_null = f"{heading}: {of_all}" * (part >= _COSTLY), max(part, effect) < _NEGLIGIBLE
-    of: dict[str, Any] = {"effect": effect, "n": n, "cost_jobs": n, "is_null": is_null}
-    of["cost_gpu_h"] = hours * (repeats.unit == "GPU")
-    return Finding(f"{text}: {of_all}.", heading=heading, alert=alert, **of)
+    return Finding(
+        f"{text}: {of_all}.",
+        effect=effect,
+        n=n,
+        cost_gpu_h=hours if repeats.unit == "GPU" else 0.0,
+        cost_jobs=n,
+        alert=f"{heading}: {of_all}" if part >= _COSTLY else "",
+        heading=heading,
+        is_null=max(part, effect) < _NEGLIGIBLE,
+    )
 
 
 def _of(user: str | None) -> str:

@@ -373,9 +373,14 @@ def _findings(model: FailureModel, cohort: Cohort) -> tuple[str, ...]:
         pair = "" if row["level"] is None else f" {row['level']} versus {row['reference']}"
         heading = f"{row['feature']}{pair}: the odds of failure are {_times(row['odds_ratio'])} as "
         heading += f"high{_equally(row, cohort)[1]}"
-    # what to do follows from rates, not from odds
-    of: dict[str, Any] = {"cost_jobs": concerned, "is_description": not concerned}
-    return Finding(first, heading=heading, certainty=certainty, **of), *others
+    lead = Finding(
+        first,
+        heading=heading,
+        certainty=certainty,
+        cost_jobs=concerned,
+        is_description=not concerned,  # what to do follows from rates, not from odds
+    )
+    return lead, *others
 
 
 _NONE_CLEAR: Final = "no single feature clearly predicts failure when the others are equal"

@@ -128,8 +128,9 @@ def compare_distributions(
     table = pl.DataFrame(compared, schema=schema_of(DistributionPairs))
     pvalues = adjust_pvalues(table["ks_pvalue"].to_numpy())
     adjusted = table.with_columns(ks_pvalue_adjusted=pvalues).fill_nan(None)
-    n_keys = len(keys)
-    first, second = (pl.concat(pair[side][:1, :n_keys] for pair in pairs) for side in (0, 1))
+    first, second = (
+        pl.concat(pair[side].head(1).select(keys) for pair in pairs) for side in (0, 1)
+    )
     second.columns = list(others)
     joined = pl.concat([first, second, adjusted], how="horizontal")
     return declared(joined, DistributionPairs, by=(*keys, *others))
@@ -427,11 +428,12 @@ def _families_of(
     if not (isinstance(fits, DistributionFits) and fits.table.height):
         raise DataError("fits must be what fit_distributions returns")
     n_truncated = 0 if entered is None else (entered > 0).sum()
-    fitted = fits.table.select("n", "n_censored", "n_truncated").row(0)
-    if len(x) < 2 or fitted != (len(x), cut.sum(), n_truncated):
+    n, *fitted = fits.table.select("n", "n_censored", "n_truncated").row(0)
+    if len(x) < 2 or len(x) != n:
+        raise DataError(f"the fits are to {n} values; pass them, not {len(x)} others")
+    if fitted != [cut.sum(), n_truncated]:
         raise DataError(
-            f"the fits are to other values ({fitted[0]}, here {len(x)}), entries or censored "
-            "values; pass those, with entry= and observed="
+            "the fits are to other entries or censored values; pass entry= and observed="
         )
     wanted = fits.fitted if families is None else list(as_names(families))
     for name in wanted:

@@ -241,8 +241,8 @@ def plot_runtime_against(
     x_label
         Label of the feature, with its unit.
     log_x, log_y
-        Whether its axis, and that of runtimes, is logarithmic; a feature of 0 is then at the left
-        end.
+        Whether the axis of the feature, where 0 is then at the left end, and that of runtimes are
+        logarithmic.
     heading
         Title of the figure.
 

@@ -38,7 +38,7 @@ from traceana.tables.formatting import clock
 
 
 def measure_cost(
-    value: Floats, levels: Levels, beyond: Floats, stretches: Sequence[Stretch], /
+    value: Floats, peers: Floats, levels: Levels, beyond: Floats, stretches: Sequence[Stretch], /
 ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
     """Return slowdowns of each job, and of each worker the time waited for it and its cost."""
     slowest, mean = _over_workers(value)
@@ -46,7 +46,6 @@ def measure_cost(
     median = median_present(np.ascontiguousarray(value.swapaxes(1, 2)))
     of_slowest = over(mean, slowest)
     even = value.copy()
-    peers = _peers_at_once(value) if stretches else value
     for stretch in stretches:
         even[stretch.cells] = np.fmin(value[stretch.cells], peers[stretch.cells])
     changed = even != value  # NaN is never equal and stays NaN
@@ -72,11 +71,6 @@ def at_once(shape: tuple[int, ...], stretches: Sequence[Stretch], /) -> tuple[Co
         number[stretch.job, stretch.first : stretch.last + 1] += 1
     of_stretch = [int(number[s.job, s.first : s.last + 1].max()) for s in stretches]
     return number.max(axis=1, initial=0), of_stretch
-
-
-def _peers_at_once(value: Floats) -> Floats:
-    """Return the median of the other workers' values at each time."""
-    return peers_median(np.ascontiguousarray(value.swapaxes(1, 2))).swapaxes(1, 2)
 
 
 def _over_workers(value: Floats) -> tuple[Floats, Floats]:
@@ -239,10 +233,13 @@ def _of_block(block: Block, *, rules: Rules, slow_level: float, with_ratios: boo
     noise[few & (n_times >= FEWEST_EFFECTIVE)] = np.nan
     # without a p-value, of a few times, a level is taken as it is
     beyond = np.where(np.isnan(adjusted) | (adjusted < ALPHA), levels.ratio_to_peers, 1.0)
-    of_job, of_worker = measure_cost(value, levels, beyond, stretches)
+    peers = value  # where nothing is compared with them
+    if stretches or with_ratios:
+        peers = peers_median(np.ascontiguousarray(value.swapaxes(1, 2))).swapaxes(1, 2)
+    of_job, of_worker = measure_cost(value, peers, levels, beyond, stretches)
     most, of_stretch = at_once(value.shape, stretches)
     rows = []
-    ratios = over(value, _peers_at_once(value)) if stretches or with_ratios else value
+    ratios = over(value, peers)
     for stretch, together in zip(stretches, of_stretch, strict=True):
         onset, end = block.time_s[stretch.job, [stretch.first, stretch.last]]
         row = {".job": block.job[stretch.job], ".worker": stretch.worker, **vars(stretch)}

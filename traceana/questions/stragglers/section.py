@@ -325,8 +325,16 @@ def _slow_phases(trace: Trace) -> list[Finding]:
         )
         text = f"{heading} (median), which took {share(phase['cost'])} of the job's time, if each "
         text += "step waits for its slowest worker."
-        of = {"effect": phase["ratio"], "n": every, "cost_jobs": phase["cost"]}
-        findings.append(Finding(text, heading=heading, certainty="estimated", **of))
+        findings.append(
+            Finding(
+                text,
+                effect=phase["ratio"],
+                n=every,
+                cost_jobs=phase["cost"],
+                certainty="estimated",
+                heading=heading,
+            )
+        )
     return findings
 
 
@@ -341,9 +349,16 @@ def _stalls(trace: Trace) -> list[Finding]:
             f"{heading}: such a step took {three_digits(row['ratio'])} times as long (median), "
             f"{share(row['cost'])} of the job's time in {row['n']:,} of {row['n_steps']:,} steps."
         )
-        of = {"effect": row["ratio"], "n": row["n"], "cost_jobs": row["cost"]}
-        is_small = row["cost"] < _LEAST_STALLED
-        findings.append(Finding(text, heading=heading, is_null=is_small, **of))
+        findings.append(
+            Finding(
+                text,
+                effect=row["ratio"],
+                n=row["n"],
+                cost_jobs=row["cost"],
+                heading=heading,
+                is_null=row["cost"] < _LEAST_STALLED,
+            )
+        )
     return findings
 
 
