@@ -266,6 +266,36 @@ def test_jobs_that_run_on_from_friday_make_no_weekend_good() -> None:
     assert found.filter(pl.col("begin").str.contains("Saturdays")).is_empty()
 
 
+@pytest.mark.parametrize(
+    ("column", "since", "text"),
+    [
+        ("end_s", 20, "no job ended from 2026-03-21 23:"),
+        ("submit_s", 54, "no job was submitted from 2026-04-24 22:"),
+        ("end_s", 60, ""),
+    ],
+)
+def test_a_week_without_records_is_stated(
+    tmp_path: Path, column: str, since: int, text: str
+) -> None:
+    """Jobs that ended in a week, or were submitted in the last week, are not in the log."""
+    rng = np.random.default_rng(3)
+    start = BEGIN_S + np.sort(rng.random(6000)) * 60 * DAY_S
+    end = start + np.minimum(rng.lognormal(10, 1.2, 6000), 9 * DAY_S)
+    jobs = pl.DataFrame({"submit_s": start - 9, "start_s": start, "end_s": end, "gpus": 1.0})
+    jobs = jobs.with_columns(
+        job_id=pl.format("j{}", pl.int_range(pl.len())),
+        runtime_s=pl.col("end_s") - pl.col("start_s"),
+        status=pl.lit("completed"),
+    ).filter(pl.col("end_s") < BEGIN_S + 60 * DAY_S)
+    low = BEGIN_S + since * DAY_S
+    jobs = jobs.filter(~pl.col(column).is_between(low, low + 7 * DAY_S))
+    add_table(jobs, trace="mine", table="jobs", store=tmp_path)
+    found = build([open_store(tmp_path).trace("mine")]).findings
+    stated = [one for one in found if "while jobs ran" in one]
+    assert [text in one for one in stated] == [True] * bool(text)
+    assert all(one.alert.startswith("mine: records may be missing: ") for one in stated)  # type: ignore[union-attr]
+
+
 def test_a_stationary_log_has_no_change() -> None:
     for seed in range(3):
         jobs = stationary(seed + 10)

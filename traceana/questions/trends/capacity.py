@@ -34,7 +34,7 @@ from traceana.questions.trends.by_period import (
     used_by,
 )
 from traceana.questions.trends.changes import changes_and_drift
-from traceana.questions.trends.gaps import SHORTEST_S, failure_bursts
+from traceana.questions.trends.gaps import SHORTEST_S, failure_bursts, missing_records
 from traceana.questions.trends.tables import ClusterUtilization, FailureBursts, IdleNodes
 from traceana.stats.arguments import is_number
 from traceana.stats.arrays import Booleans, Floats
@@ -399,6 +399,8 @@ class TrendsFound:
     """CPUs of the cluster, the fraction allocated, and where the number is from."""
     idle_nodes: pl.DataFrame
     bursts: pl.DataFrame
+    missing: list[tuple[str, str, float, float]]
+    """What did not happen though jobs ran, since when, for how long, and the jobs usual in it."""
 
 
 def clock_of(trace: Trace, /) -> str | None:
@@ -432,7 +434,22 @@ def trends_of(trace: Trace, /) -> TrendsFound:
         trace.once(cpus_allocated),
         trace.once(_idle_of),
         _bursts(trace),
+        _missing(trace),
     )
+
+
+def _missing(trace: Trace) -> list[tuple[str, str, float, float]]:
+    """Return the times of which records may be missing."""
+    window = trace.once(window_of)
+    if window is None or not trace.has("jobs", ("submit_s", "start_s", "end_s")):
+        return []
+    jobs = trace.scan("jobs").select("submit_s", "start_s", "end_s").collect()
+    found = missing_records(jobs, window)
+    rate = jobs.height / max(window[1] - window[0] - sum(high - low for _, low, high in found), 1)
+    zone = clock_of(trace)
+    return [
+        (what, local_time(low, zone), high - low, rate * (high - low)) for what, low, high in found
+    ]
 
 
 def _bursts(trace: Trace) -> pl.DataFrame:

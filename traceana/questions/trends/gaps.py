@@ -26,6 +26,9 @@ _FLOOR: Final = 0.02
 _FEWEST: Final = 40
 """Waits in gaps that suffice as what is usual."""
 _SHAPE: Final = 0.75
+_SURE: Final = 0.01
+_MOMENTS: Final = 102
+"""Times within a gap, and its ends, at which running jobs are counted."""
 
 
 def gap_pvalues(
@@ -60,6 +63,36 @@ def _users_in_gaps(waits: pl.DataFrame, gaps: dict[int, tuple[float, float]]) ->
             shorter = every.search_sorted(high - inside["submit_s"])
             pvalues[place] = len(gaps) * float((1 - shorter / every.len()).product())
     return pvalues
+
+
+def missing_records(jobs: pl.DataFrame, window: Window, /) -> list[tuple[str, float, float]]:
+    """Find times of a day or more in which no job ended, or any more was submitted, but jobs ran.
+
+    `jobs` has submit_s, start_s and end_s. Returns what did not happen, and the ends of the time.
+    Gaps between ends, and the last one of the submissions, stand out from the tail of the others by
+    the bursts that are usual at their hours (:func:`expected_starts`), at p below 0.005 each. Times
+    half of which, or more, no job ran may be outages and are left out.
+    """
+    found = list[tuple[str, float, float]]()
+    started = jobs.drop_nulls("start_s")
+    start, end = started["start_s"].sort(), started["end_s"].drop_nulls().sort()
+    inside = end.filter(end.is_between(*window))
+    if window[1] - window[0] > LONGEST_S or inside.is_empty():
+        return found
+    until, submit = inside[-1], jobs["submit_s"].drop_nulls().sort()
+    submit = submit.filter(submit.is_between(window[0], until)).append(inside[-1:])
+    for what, times in (("was submitted", submit), ("ended", inside)):
+        at = times.filter(times <= until).to_numpy()
+        for place, p in long_gaps(expected_starts(at, *window), shape=_SHAPE):
+            low, high = at[place : place + 2].tolist()
+            if p >= _SURE / 2 or high - low < DAY_S or (times is submit and high < until):
+                continue
+            moments = pl.Series(np.linspace(low, high, _MOMENTS)[1:-1])
+            running = start.search_sorted(moments, "right") - end.search_sorted(moments, "right")
+            if (running > 0).mean() > 1 / 2:
+                found.append((what, low, high))
+                until = low if times is submit else until
+    return found
 
 
 def expected_starts(begin: Floats, first: float, last: float, /) -> Floats:
@@ -126,7 +159,6 @@ _TOGETHER_S: Final = 600.0
 _FEWEST_USERS: Final = 5
 _BUSY: Final = 3.0
 """Failures of a busy hour over those of the mean hour."""
-_SURE: Final = 0.01
 
 
 def failure_bursts(jobs: pl.DataFrame, window: Window, /) -> pl.DataFrame:

@@ -138,8 +138,9 @@ def _trace(trace: Trace) -> Content:
 
 
 def _events(result: TrendsFound, strata: str) -> Iterator[Finding]:
-    """Yield the outages, failures together, idle nodes and changes of level."""
+    """Yield missing records, outages, failures together, idle nodes and changes of level."""
     named = _unit_and_zone(result)
+    yield from _missing(result, named["zone"])
     for table in (result.outages, result.of_types):
         yield from (_outage(row | named) for row in table.rows(named=True))
     yield from _bursts(result, named)
@@ -350,6 +351,21 @@ def _outage(row: dict[str, Any]) -> Finding:
         alert=f"outage: {text}",
         heading=text,
     )
+
+
+def _missing(result: TrendsFound, zone: str) -> Iterator[Finding]:
+    """Yield the times of which records may be missing."""
+    for what, begin, lasted_s, jobs in result.missing:
+        text = f"no job {what} from {begin}{zone} for {_hours(lasted_s)}, while jobs ran"
+        yield Finding(
+            f"{text}: records of about {plural(round(jobs), 'job')} may be missing. Rates and use "
+            "are then those of the other jobs.",
+            effect=lasted_s,
+            cost_jobs=jobs,
+            certainty="estimated",
+            alert=f"records may be missing: {text}",
+            heading=text,
+        )
 
 
 def _bursts(result: TrendsFound, named: dict[str, Any]) -> Iterator[Finding]:
