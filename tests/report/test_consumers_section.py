@@ -451,6 +451,22 @@ def test_a_type_is_innocent_of_the_program_that_runs_on_it(by_type: bool) -> Non
     assert len(found) == by_type
 
 
+def test_a_job_that_is_requeued_again_and_again_is_one_job(tmp_path: Path) -> None:
+    text = "JobID|User|State|Submit|Start|End|Elapsed|ReqCPUS\n"
+    for run in range(26):
+        state = "REQUEUED" if run < 25 else "COMPLETED"
+        times = "|".join(
+            f"2026-03-02T{9 + run // 6:02}:{run % 6}{minute}:00" for minute in (0, 1, 5)
+        )
+        text += f"7|ann|{state}|{times}|00:04:00|1\n8{run}|eva|COMPLETED|{times}|00:04:00|1\n"
+    (path := tmp_path / "sacct.txt").write_text(text)
+    content = section_consumers.build([traceana.read(path)])
+    assert [one for one in content.findings if "restarted" in one] == [
+        "sacct: job 7 restarted 25 times."
+    ]
+    assert any("1 job restarted at least once, 25 times in all" in str(b) for b in content.blocks)
+
+
 def test_rates_that_double_are_not_alike() -> None:
     draw, n = np.random.default_rng(3), 6000
     gpus = draw.choice([1, 2, 4, 8], n)

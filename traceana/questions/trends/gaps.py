@@ -76,22 +76,22 @@ def missing_records(jobs: pl.DataFrame, window: Window, /) -> list[tuple[str, fl
     found = list[tuple[str, float, float]]()
     started = jobs.drop_nulls("start_s")
     start, end = started["start_s"].sort(), started["end_s"].drop_nulls().sort()
-    inside = end.filter(end.is_between(*window))
-    if window[1] - window[0] > LONGEST_S or inside.is_empty():
+    inside = end.filter(end.is_between(*window)).to_numpy()
+    if window[1] - window[0] > LONGEST_S or not len(inside):
         return found
-    until, submit = inside[-1], jobs["submit_s"].drop_nulls().sort()
-    submit = submit.filter(submit.is_between(window[0], until)).append(inside[-1:])
+    submit, until = jobs["submit_s"].drop_nulls().sort().to_numpy(), float(inside[-1])
+    submit = np.append(submit[(window[0] <= submit) & (submit <= until)], until)
     for what, times in (("was submitted", submit), ("ended", inside)):
-        at = times.filter(times <= until).to_numpy()
+        at = times[times <= until]
         for place, p in long_gaps(expected_starts(at, *window), shape=_SHAPE):
             low, high = at[place : place + 2].tolist()
-            if p >= _SURE / 2 or high - low < DAY_S or (times is submit and high < until):
+            if p >= _SURE / 2 or high - low < DAY_S or (what != "ended" and high < until):
                 continue
-            moments = pl.Series(np.linspace(low, high, _MOMENTS)[1:-1])
-            running = start.search_sorted(moments, "right") - end.search_sorted(moments, "right")
-            if (running > 0).mean() > 1 / 2:
+            moments = np.linspace(low, high, _MOMENTS)[1:-1]
+            running = np.searchsorted(start, moments, "right")
+            if (running > np.searchsorted(end, moments, "right")).mean() > 1 / 2:
                 found.append((what, low, high))
-                until = low if times is submit else until
+                until = until if what == "ended" else low
     return found
 
 

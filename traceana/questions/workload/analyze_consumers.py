@@ -385,11 +385,10 @@ def cpu_hours_of(trace: Trace, /) -> float | None:
 
 def _arrays(trace: Trace) -> dict[str, int]:
     """Count arrays, restarts and requeued runs; what the trace does not state is left out."""
-    array, restarts = nw.col("array_id"), nw.col("restarts")
+    array = nw.col("array_id")
     again = nw.col("end_reason").cast(nw.String).str.starts_with("REQUEUED").cast(nw.Int64)
     every = {
         "array_id": {"jobs_in_arrays": array.count(), "arrays": array.n_unique()},
-        "restarts": {"restarted": (restarts > 0).cast(nw.Int64).sum(), "restarts": restarts.sum()},
         "end_reason": {"requeued": again.sum()},
     }
     counts: dict[str, nw.Expr] = {}
@@ -401,7 +400,20 @@ def _arrays(trace: Trace) -> dict[str, int]:
         whole["arrays"] -= whole["jobs_in_arrays"] < whole["jobs"]  # null is no array
     if not whole.get("requeued"):
         whole.pop("requeued", None)
+    if "restarts" in trace.manifest.tables["jobs"].columns:
+        restarts = trace.once(restarted_jobs)["restarts"]
+        whole |= {"restarted": restarts.len(), "restarts": int(restarts.sum())}
     return whole
+
+
+def restarted_jobs(trace: Trace, /) -> pl.DataFrame:
+    """Return [job_id, restarts] of jobs that restarted; the runs of one are one job."""
+    if not trace.has("jobs", ("restarts",)):
+        return pl.DataFrame(schema={"job_id": pl.String, "restarts": pl.Int64})
+    rows = collect(trace.rows("jobs").filter(nw.col("restarts") > 0).select("job_id", "restarts"))
+    job = pl.col("job_id").cast(pl.String).str.split("@").list.first()
+    jobs = rows.group_by(job).agg(pl.col("restarts").max().cast(pl.Int64))
+    return jobs.sort("restarts", "job_id", descending=[True, False])
 
 
 FACTS: Final = (

@@ -23,6 +23,7 @@ from traceana.questions.workload.analyze_consumers import (
     describe_consumers,
     overdue_jobs,
     pending_jobs,
+    restarted_jobs,
 )
 from traceana.questions.workload.tables import ResourceUsage
 from traceana.store import Trace, distinct_traces
@@ -64,6 +65,8 @@ _WASTING_TIMES: Final = 2
 """Fraction of the hours wasted, and ratio to the others' wasted fraction, of a named user."""
 _LONGER: Final = 1.2
 """Of the longest wait of a job that started, that of a job that waits and is an alert."""
+_OFTEN: Final = 20
+"""Restarts of a job from which it is named."""
 _ALPHA: Final = 0.05
 _ALARMING: Final = 0.01
 """Adjusted p below which a GPU type that fails more often is an alert, as a node is."""
@@ -91,7 +94,12 @@ def build(traces: Sequence[Trace]) -> Content:
     findings, lead, blocks = list[Finding](), list[Block](), list[Block]()
     for trace in distinct_traces(traces):
         consumers, title = trace.once(describe_consumers), trace.label
-        of_trace = (*_findings(consumers, trace), *_pending(trace), *_overdue(trace))
+        of_trace = (
+            *_findings(consumers, trace),
+            *_pending(trace),
+            *_overdue(trace),
+            *_restarting(trace),
+        )
         findings += [finding.of(title) for finding in of_trace]
         each = (_table(consumers, name) for name in _distinct(consumers.groups))
         tables = [*captioned(each, title)]
@@ -426,6 +434,16 @@ def _overdue(trace: Trace) -> Iterator[Finding]:
             alert=text,
             heading=heading,
         )
+
+
+def _restarting(trace: Trace) -> Iterator[Finding]:
+    """State the jobs that restarted again and again."""
+    often = trace.once(restarted_jobs).filter(pl.col("restarts") >= _OFTEN)
+    for job, n in often.head(1).iter_rows():
+        heading = f"job {job} restarted {n:,} times"
+        others = f"{plural(often.height - 1, 'other')} {_OFTEN} times or more"
+        text = f"{heading}, {others}" if often.height > 1 else heading
+        yield Finding(f"{text}.", n=often.height, cost_jobs=n, alert=text, heading=heading)
 
 
 def _failing(consumers: Consumers, trace: Trace, name: str) -> Finding | None:
