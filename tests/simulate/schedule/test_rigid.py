@@ -164,6 +164,14 @@ def test_wrong_answers_of_a_policy_are_refused(method: str, answer: object, mess
         simulate_schedule(_jobs((0, 10, 1), (5, 10, 1)), policy=policy, gpus=1)
 
 
+@pytest.mark.parametrize("policy", ["easy", "conservative"])
+def test_a_job_beyond_its_time_limit_holds_its_gpus_until_it_ends(policy: str) -> None:
+    limits: list[object] = [10.0, 10.0, 10.0, 10.0]
+    jobs = _jobs((0, 100, 3), (20, 10, 2), (20, 10, 1), (40, 10, 4), time_limit_s=limits)
+    found = simulate_schedule(jobs, policy=policy, gpus=4).jobs
+    assert found["start_s"].to_list() == [0, 100, 20, 110]
+
+
 def test_no_gpus_for_a_waiting_job_leave_it_waiting() -> None:
     class Late(SchedulingPolicy):
         def allocate(self, state: ScheduleState, order: Iterable[int]) -> dict[int, int]:

@@ -292,10 +292,10 @@ class ConservativeBackfilling(SchedulingPolicy):
 
     def _profile(self, state: ScheduleState) -> tuple[list[float], list[int]]:
         """Return the steps of the free GPUs from now on."""
-        now = state.now
-        times, free = [now], [state.free]
-        for end, job in sorted((end, job) for job, end in self._expected.items()):
-            if end <= times[-1]:
+        times, free = [state.now], [state.free]
+        soon = math.nextafter(state.now, math.inf)  # a job may run beyond its time limit
+        for end, job in sorted((max(end, soon), job) for job, end in self._expected.items()):
+            if end == times[-1]:
                 free[-1] += state.jobs.gpus[job]
             else:
                 times.append(end)
