@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
 import traceana
 from traceana.errors import DataError
 from traceana.ingesters import ingest
+from traceana.page.finding import Finding
 from traceana.questions.reliability import section
 from traceana.store import open_store
 
@@ -21,6 +23,20 @@ JobID|State|Submit|Start|End|NNodes|NodeList
 4|TIMEOUT|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-03T09:00:30|1|n1
 5|BOOT_FAIL|2026-03-02T08:00:00|2026-03-02T08:00:30|2026-03-04T09:00:30|1|n1
 """
+_MAPPING = '[trace]\nkeep = ["NodeList"]\n[jobs]\n' + "".join(
+    f'{name} = "{name}"\n'
+    for name in (
+        "job_id",
+        "gpu_type",
+        "gpus",
+        "submit_s",
+        "start_s",
+        "end_s",
+        "runtime_s",
+        "status",
+        "end_reason",
+    )
+)
 _EVENTS = """\
 Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User
 hpc||2026-03-01T00:00:00|Unknown||Cluster Registered TRES|
@@ -109,3 +125,36 @@ def test_node_events_of_slurm_need_no_mapping(tmp_path: Path) -> None:
         ("n2", 50 * 3600.0, "DRAIN", 'bad "GPU" 3'),
         ("n2", None, "DRAIN", "ECC"),
     ]
+
+
+@pytest.mark.parametrize("times", [1.0, 4.0])
+def test_a_type_whose_nodes_fail_more_often_in_use_is_named(tmp_path: Path, times: float) -> None:
+    """Nodes with v100 GPUs are in use for half of the time, others always; 40 faults in all."""
+    rng, n, begin = np.random.default_rng(2), 2000, 1_772_409_600.0
+    node = rng.integers(0, 40, n)
+    start = begin + rng.uniform(0, 60, n) * 86_400
+    hours = np.where(node < 20, 10.0, 20.0)
+    chance = np.where(node < 20, 10 * times, 20.0)
+    lost = rng.choice(n, 40, replace=False, p=chance / chance.sum())
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{job}" for job in range(n)],
+            "NodeList": [f"n{one}" for one in node],
+            "gpu_type": np.where(node < 20, "v100", "h100"),
+            "gpus": 8.0,
+            "submit_s": start,
+            "start_s": start,
+            "end_s": start + hours * 3600,
+            "runtime_s": hours * 3600,
+            "status": np.where(np.isin(np.arange(n), lost), "failed", "completed"),
+            "end_reason": np.where(np.isin(np.arange(n), lost), "NODE_FAIL", "COMPLETED"),
+        }
+    )
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path, mapping=_MAPPING)
+    content = section.build([open_store(tmp_path).trace("mine")])
+    named = [one for one in content.findings if "per hour in use as others" in one]
+    assert len(named) == (times > 1)
+    for one in named:
+        assert one.startswith("mine: nodes with v100 GPUs fail ")
+        assert isinstance(one, Finding)
+        assert one.alert

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 from narwhals.stable.v2.typing import IntoFrame
-from scipy.special import gammaln, lambertw, pdtrc, stdtrit
+from scipy.special import betainc, gammaln, lambertw, pdtrc, stdtrit
 
 from traceana.cohorts.cohort import with_adjusted
 from traceana.cohorts.ends import END_CLASS, OF_MACHINES, with_end_class
@@ -299,6 +299,9 @@ _FEWEST: Final = 3  # faults of a scheduler's log below which nothing is reporte
 _FEWEST_OF_TREND: Final = 10
 _FEWEST_TOGETHER: Final = 3  # machines
 _SURE: Final = 0.01
+_VERY_SURE: Final = 0.001
+_MORE_OFTEN: Final = 1.5
+"""Ratio of fault rates from which a GPU type is named."""
 _PLANNED: Final = {
     "class": r"(?i)^(scheduled|planned)?[ _-]?maint",
     "description": r"(?i)\b(scheduled|planned) maint",
@@ -400,6 +403,50 @@ def fault_trends(trace: Trace, by: str, window_s: tuple[float, float], /) -> pl.
             by_class.append((kind, *thirds.tolist(), p))
     frame = with_adjusted(pl.DataFrame(by_class, schema=_TRENDS, orient="row"))
     return frame.drop("pvalue").rename({"pvalue_adjusted": "pvalue"})
+
+
+def failing_type(trace: Trace, /) -> tuple[str, float, int, int] | None:
+    """Return the GPU type whose nodes fail most per hour in use, if more than others by chance.
+
+    With the ratio of its rate to that of other nodes, 1.5 or more, and the faults of both. Faults
+    are those that ended jobs. See :func:`excess_of_types`.
+    """
+    if trace.has("faults") or not trace.has("jobs", ("gpu_type", "start_s", "end_s")):
+        return None
+    nodes = trace.once(nodes_seen).drop_nulls("gpu_type").select("machine_id", kind="gpu_type")
+    jobs = trace.scan("jobs")
+    hosts = pl.col(node_column(jobs.collect_schema().names()) or "").cast(pl.String).str.split(",")
+    runs = jobs.select("start_s", "end_s", machine_id=hosts).drop_nulls().explode("machine_id")
+    before = pl.col("end_s").cum_max().shift().over("machine_id").fill_null(-math.inf)
+    used = pl.col("end_s") - pl.max_horizontal("start_s", before)
+    hours = runs.sort("start_s").select("machine_id", hours=used.clip(0) / 3600)
+    in_use = hours.group_by("machine_id").sum().collect()
+    machine = pl.col("machine_id").str.split(",").list.first()  # the nodes of a job are alike
+    faults = faults_of(trace).select(machine).collect().group_by("machine_id").agg(n=pl.len())
+    nodes = nodes.join(in_use, on="machine_id").join(faults, on="machine_id", how="left")
+    return excess_of_types(nodes.filter(pl.col("hours") > 0).fill_null(0))
+
+
+def excess_of_types(nodes: pl.DataFrame, /) -> tuple[str, float, int, int] | None:
+    """Return the kind of nodes [kind, hours, n] with the most faults n per hour, if it is certain.
+
+    Given all faults, those of a kind are binomial by its part of the hours, with both divided by
+    the variance over the nodes of a kind (Poisson: 1; at least that). p times the kinds is below
+    0.001, since that variance is uncertain.
+    """
+    kinds = nodes.group_by("kind").agg(pl.col("hours", "n").sum(), nodes=pl.len()).sort("kind")
+    whole, total = float(kinds["hours"].sum()), float(kinds["n"].sum())
+    if kinds.height < 2 or total < _FEWEST_OF_TREND:
+        return None
+    mean = pl.col("n").sum().over("kind") * pl.col("hours") / pl.col("hours").sum().over("kind")
+    squares = nodes.select((pl.col("n") - mean) ** 2 / mean).to_series().fill_nan(0).sum()
+    scale = max(squares / max(nodes.height - kinds.height, 1), 1.0)
+    rate = pl.col("n") / pl.col("hours")
+    kind, hours, n, _ = kinds.sort(rate, "kind").row(-1)
+    others = (total - n) / (whole - hours)
+    p = betainc(n / scale, (total - n) / scale + 1, hours / whole) * kinds.height
+    ratio = n / hours / others if others else math.inf
+    return (kind, ratio, n, int(total) - n) if p < _VERY_SURE and ratio >= _MORE_OFTEN else None
 
 
 def failing_together(trace: Trace, total: int, /) -> tuple[list[str], int] | None:

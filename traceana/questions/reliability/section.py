@@ -14,6 +14,7 @@ from traceana.questions.reliability.jobs import (
     NEEDS,
     count_planned,
     failing_together,
+    failing_type,
     fault_trends,
     group_column,
     is_known,
@@ -103,6 +104,7 @@ def _trace(trace: Trace) -> Content:
         _rate(result, count_planned(trace)),
         _offenders(result),
         _together(trace, total),
+        _of_type(trace),
         *_trends(trace, by, result.window_s),
         _job(jobs.intervals, total),
     )
@@ -191,6 +193,18 @@ def _together(trace: Trace, total: int) -> str:
     return Finding(
         f"{text}.", n=times, cost_jobs=cost, certainty="estimated", alert=text, heading=text
     )
+
+
+def _of_type(trace: Trace) -> str:
+    """State the GPU type whose nodes fail more often than others."""
+    if (found := failing_type(trace)) is None:
+        return ""
+    kind, ratio, n, others = found
+    text = f"nodes with {kind} GPUs fail {three_digits(ratio)} times as often per hour in use as "
+    text = f"{text}others" if others else f"only nodes with {kind} GPUs fail"
+    text += f" ({plural(n, 'fault')} and {others:,})"
+    cost = n * (1 - 1 / ratio)
+    return Finding(f"{text}.", n=n, cost_jobs=cost, certainty="estimated", alert=text, heading=text)
 
 
 def _trends(trace: Trace, by: str, window_s: tuple[float, float]) -> Iterator[Finding]:
