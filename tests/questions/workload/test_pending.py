@@ -48,6 +48,14 @@ def test_a_job_that_waits_longer_than_any_that_started_is_an_alert(
     assert f"- {alert} waited (3 h)" in page.partition("### Main results")[0]
 
 
+def test_the_pending_range_of_an_array_is_not_said_to_be_one_job(tmp_path: Path) -> None:
+    jobs = JOBS.with_columns(job_id=pl.col("job_id").replace("new", "9_[2-40]"))
+    traceana.add_table(jobs, trace="mine", table="jobs", store=tmp_path / "data")
+    page = build_report(tmp_path / "data", out=tmp_path / "out", only="consumers", formats="md")
+    stated = "2 jobs (the waiting tasks of an array as one) wait, the longest for 2.04 d so far"
+    assert stated in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("since_h", "stated", "alert"), [(0.5, False, False), (9.5, True, False), (10.01, True, False)]
 )

@@ -398,7 +398,11 @@ def _pending(trace: Trace) -> Iterator[Finding]:
     if not jobs["wait_s"].sum():
         return
     first, job = jobs["wait_s"][0], jobs["job_id"][0]
-    waits = f"{jobs.height:,} jobs wait, the longest" if jobs.height > 1 else "1 job waits,"
+    as_one = " (the waiting tasks of an array as one)" * bool(
+        jobs["job_id"].cast(pl.String).str.contains("[", literal=True).any()
+    )
+    waits = f"{jobs.height:,} jobs{as_one} wait, the longest"
+    waits = waits if jobs.height > 1 else f"1 job{as_one} waits,"
     heading = f"{waits} for {duration(first)} so far"
     text = f"{heading} (job {job})"
     delays = trace.once(describe_workload).queueing
