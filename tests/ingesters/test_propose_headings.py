@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -127,3 +129,67 @@ def test_the_next_step_that_is_printed_exists(tmp_path: Path) -> None:
 )
 def test_units_of_headings(heading: str, expected: tuple[str, str | None]) -> None:
     assert split_unit(heading, TIME_UNITS) == expected
+
+
+def test_headings_of_an_internal_database(tmp_path: Path) -> None:
+    path = tmp_path / "odd.jsonl"
+    rows = [
+        {
+            "job": {"uid": f"u{n:03}", "owner": {"login": f"anna{n % 3}"}},
+            "asked_at": f"2026-03-02T08:00:{n:02}Z",
+            "scheduled": f"2026-03-02T08:01:{n:02}Z",
+            "completed": f"2026-03-02T09:01:{n:02}Z",
+            "state": "completed" if n % 2 else "In progress",
+            "gpu": {"count": 2, "model": "A100"},
+            "hosts": ["n1", "n2"] if n % 4 else [],
+        }
+        for n in range(24)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pl.DataFrame(rows).write_parquet(tmp_path / "odd.parquet")
+    for file in (path, tmp_path / "odd.parquet"):
+        text = traceana.propose_mapping(file)
+        assert "# unsure" not in text
+        ingest(file, mapping=text, trace="m", store=tmp_path / file.suffix)
+        jobs = open_store(tmp_path / file.suffix).scan("m", "jobs").collect().sort("job_id")
+        names = ("job_id", "user", "status", "runtime_s", "gpus", "gpu_type", "node")
+        assert jobs.select(names).rows()[:2] == [
+            ("u000", "anna0", "running", 3600, 2, "A100", None),
+            ("u001", "anna1", "completed", 3600, 2, "A100", "n1,n2"),
+        ]
+
+
+def test_what_differs_in_each_row_is_no_user_and_what_is_not_found_is_stated(
+    tmp_path: Path,
+) -> None:
+    lines = (f"{n},x{n},2026-03-02T08:00:{n:02}Z,{n % 2}" for n in range(24))
+    (tmp_path / "jobs.csv").write_text("id,uid,created,completed_\n" + "\n".join(lines) + "\n")
+    text = traceana.propose_mapping(tmp_path / "jobs.csv")
+    assert tomllib.loads(text)["trace"]["keep"] == ["uid", "completed_"]
+    assert "# unsure: no column is known as user, status, runtime_s, gpus; is one" in text
+
+
+@pytest.mark.parametrize(
+    ("table", "expected", "lines"),
+    [
+        ("machines", ("n1", "A100", 8, 64), "hostname,gpu_model,gpus,mem_gb,rack\nn1,A100,8,64,r1"),
+        (
+            "gpu_samples",
+            ("n1", "0", 1_772_438_400, 0.005, 2, 60),
+            "time,host,device,util_pct,fb_used_mib,watts\n2026-03-02T08:00:00Z,n1,0,0.5,2048,60",
+        ),
+        (
+            "faults",
+            ("n1", 1_772_438_400, 1_772_438_460, 60, "gpu"),
+            "hostname,went_down,back_up,category\nn1,2026-03-02T08:00:00Z,2026-03-02T08:01:00Z,gpu",
+        ),
+    ],
+)
+def test_tables_of_machines(
+    tmp_path: Path, table: str, expected: tuple[object, ...], lines: str
+) -> None:
+    (tmp_path / "x.csv").write_text(lines + "\n")
+    text = traceana.propose_mapping(tmp_path / "x.csv")
+    ingest(tmp_path / "x.csv", mapping=text, trace="m", store=tmp_path / "s")
+    (row,) = open_store(tmp_path / "s").scan("m", table).collect().rows()
+    assert tuple(cell for cell in row if cell is not None)[: len(expected)] == expected

@@ -231,7 +231,13 @@ _RANGES: Final = r"\[\d[\d,-]*[,-]\d[\d,-]*\]"
 """Several machines as Slurm abbreviates them: n[1-3,7]."""
 
 
-_HOSTS: Final = ("node", "host")
+_HOSTS: Final = ("node", "host", "NodeList")
+
+
+def _separate(hosts: pl.Expr) -> pl.Expr:
+    """Separate hosts by commas alone, also those of a list as JSON writes it: ["n1","n2"]."""
+    listed = hosts.str.strip_chars().str.replace(r"^\[(.*)\]$", "$1")
+    return listed.str.replace_all(r"[;,|+\s'\"]+", ",").str.strip_chars(",").replace("", None)
 
 
 def _hosts(machine: pl.Expr) -> pl.Expr:
@@ -274,9 +280,7 @@ def compile_mapping(
             columns.named = rests_on[name] = set()
             stated[name] = pl.col(columns.use(published, kind, where))
             if name in _HOSTS and dtype == pl.String:
-                stated[name] = _hosts(
-                    stated[name].str.strip_chars().str.replace_all(r"[;,\s]+", ",")
-                )
+                stated[name] = _hosts(_separate(stated[name]))
     _add_following_times(stated, rests_on, declaration)
     if table == "faults":
         stated["machine_id"] = _hosts(stated["machine_id"])

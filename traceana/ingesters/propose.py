@@ -35,7 +35,11 @@ _MOST_KEPT: Final = 40
 _PAGE: Final = 5
 _OF_FAULTS: Final = frozenset({"submit_s", "start_s", "end_s", "runtime_s", "end_reason"})
 """Columns that a fault log may seem to have of jobs."""
+_OF_RUNS: Final = frozenset({"user", "status", "start_s", "end_s", "runtime_s"})
+"""Columns of which a table of machines or of samples has none."""
+_WANTED: Final = ("user", "status", "submit_s", "runtime_s", "gpus")
 _EVENTS: Final = {"fault_start", "fault_end"}
+_FEW: Final = 20
 _MOST_STATUSES: Final = 12
 _MOST_REPEATED: Final = 0.05
 _SHOWN_ROWS: Final = 1000
@@ -100,6 +104,7 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
         *(_NO_CAPACITY if table == "faults" else ()),
     ]
     if keep:
+        head += _note_missing(table, proposal)
         head.append(_keep_line(keep))
     tail = [f"# not kept: {', '.join(map(json.dumps, unused))}"] if unused else []
     numbers = [name for name in keep.values() if proposal.numbers(name) is not None]
@@ -150,6 +155,13 @@ def _zone(matched: dict[str, str], source: Source, proposal: Proposal) -> list[s
     return []
 
 
+def _note_missing(table: str, proposal: Proposal) -> list[str]:
+    stated = {line.partition(" =")[0] for line in proposal.lines}
+    stated |= {"runtime_s"} if {"start_s", "end_s"} <= stated else set()
+    missing = ", ".join(name for name in _WANTED if table == "jobs" and name not in stated)
+    return [f"# unsure: no column is known as {missing}; is one of these?"] if missing else []
+
+
 def _keep_line(keep: dict[str, str]) -> str:
     if all(name == published for name, published in keep.items()):
         return f"keep = {json.dumps([*keep])}"
@@ -165,9 +177,8 @@ def _keep_others(
     has_host = not {"node", "host"}.isdisjoint(source.columns)
     keep: dict[str, str] = {}
     unused: list[str] = []
-    stated = "\n".join(line for line in proposal.lines if not line.startswith("#"))
     for column in source.columns:
-        if column in used or f'"{column}"' in stated:
+        if column in used:
             continue
         is_empty = proposal.cells[column].null_count() == proposal.cells.height
         if is_empty or column in other_meaning or len(keep) == _MOST_KEPT:
@@ -242,7 +253,7 @@ def _match(source: Source, synonyms: dict[str, str], proposal: Proposal) -> dict
             plain = split_unit(name, {})[0]
             bases = {
                 plain,
-                *(split_unit(name, units)[0] for units in (known.TIME_UNITS, known.SIZE_UNITS)),
+                *(split_unit(name, units)[0] for units in known.UNITS),
             }
             for order, (target, synonyms_of_target) in enumerate(synonyms.items()):
                 names = synonyms_of_target.split()
@@ -269,6 +280,14 @@ def _choose_table(
     is_steps = "batch_time" in samples and not {"status", "submit_s"} & jobs.keys()
     if is_steps and ("step" in samples or {"worker_id", "time_s"} <= samples.keys()):
         return "worker_samples", samples
+    if not jobs.keys() & _OF_RUNS:
+        gpus = _match(source, known.GPU_SAMPLES, proposal)
+        measured = not {"utilization", "power_w"}.isdisjoint(gpus)
+        if measured and {"machine_id", "gpu", "time_s"} <= gpus.keys():
+            return "gpu_samples", gpus
+        machines = _match(source, known.MACHINES, proposal)
+        if {"machine_id", "gpus"} <= machines.keys() and "submit_s" not in jobs:
+            return "machines", machines
     faults = _match(source, known.FAULTS, proposal) if _is_fault_log(source, jobs) else {}
     if {"machine_id", "start_s"} <= faults.keys():
         return "faults", faults
@@ -290,20 +309,21 @@ def _is_fault_log(source: Source, jobs: dict[str, str]) -> bool:
 
 def _can_be(target: str, name: str, column: str, proposal: Proposal) -> bool:
     """Return whether the values fit a name with two meanings, such as ``card``."""
-    if target not in ("gpus", "gpu_type", "submit_s", "downtime_s"):
-        return True
     numbers = proposal.numbers(column)
+    if name in known.NOT_ALWAYS_TIMES and numbers is not None:
+        return median(numbers) > known.YEAR_2000
     if target == "downtime_s":  # a repair time may be a date
         return not proposal.texts(column).str.contains(r"\d[-/.]\d+[-/.]\d").any()
-    if target == "submit_s":
-        return name not in known.WAITS or numbers is None or median(numbers) > known.YEAR_2000
+    if target == "user":  # what differs in each row is no user
+        texts = proposal.texts(column).drop_nulls()
+        return texts.n_unique() < max(len(texts), _FEW)
+    if target not in ("gpus", "gpu_type"):
+        return target != "nodes" or numbers is not None  # else their names
     if not all(name in known.JOBS[kind].split() for kind in ("gpus", "gpu_type")):
         return target == "gpus" or numbers is None
-    if target == "gpus" and re.search(
-        known.GPU_COUNT, str(proposal.texts(column).drop_nulls().first() or "")
-    ):
-        return True  # type and number in one column
-    return (numbers is None) == (target == "gpu_type")
+    first = str(proposal.texts(column).drop_nulls().first() or "")
+    both = target == "gpus" and re.search(known.GPU_COUNT, first) is not None
+    return both or (numbers is None) == (target == "gpu_type")
 
 
 def _assign_codes(matched: dict[str, str], proposal: Proposal) -> dict[str, str]:
@@ -325,7 +345,7 @@ def _complete(table: str, matched: dict[str, str], source: Source, proposal: Pro
             _complete_jobs(matched, source, proposal)
         _compare_times(proposal)
         return
-    if "job_id" not in matched:
+    if "job_id" not in matched and table in ("worker_samples", "operations"):
         proposal.lines.insert(0, 'job_id = "file_name"')
     if table == "worker_samples" and "worker_id" not in matched:
         proposal.lines.insert(0, "worker_id = \"'0'\"")

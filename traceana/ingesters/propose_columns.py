@@ -24,18 +24,26 @@ JOBS: Final[dict[str, str]] = _NAMES["jobs"]
 WORKER_SAMPLES: Final[dict[str, str]] = _NAMES["worker_samples"]
 OPERATIONS: Final[dict[str, str]] = _NAMES["operations"]
 FAULTS: Final[dict[str, str]] = _NAMES["faults"]
+GPU_SAMPLES: Final[dict[str, str]] = _NAMES["gpu_samples"]
+MACHINES: Final = {"machine_id": FAULTS["machine_id"]} | {
+    name: JOBS[name] for name in ("gpu_type", "gpus", "cpus", "memory_gib")
+}
 STATUSES: Final[dict[str, str]] = _NAMES["statuses"]
 TIME_UNITS: Final[dict[str, str]] = _NAMES["time_units"]
 SIZE_UNITS: Final[dict[str, str]] = _NAMES["size_units"]
+PERCENT: Final = {"percent": "percent pct perc"}
+UNITS: Final = (TIME_UNITS, SIZE_UNITS, PERCENT)
 
 GPU_COUNT: Final = r"^\s*(?:(\d+)\s*[x\u00d7*]\s*(\S.*)|(\S.*?)\s*[x\u00d7*:]\s*(\d+))\s*$"
 """A type of GPU and their number in one cell: 4x A100, A100-80G x4, a100:4."""
 
-HOSTS: Final = ("host", "hosts", "hostname", "node_name", "nodename", "node_list", "machine")
+HOSTS: Final[list[str]] = _NAMES["hosts"].split()
 """Names of the machines of a job, which are kept as ``node``."""
 
-WAITS: Final = ("queued", "queued_time", "queue_time", "enqueued")
-"""Names of a time of submission that may also be that of a wait."""
+NOT_ALWAYS_TIMES: Final = frozenset(
+    ("queued", "queued_time", "queue_time", "enqueued", "scheduled", "completed")
+)
+"""Names of a time that may also be those of a wait or a number."""
 
 FAILING: Final = r"fail|fault|down_?time|repair|fixed|root_cause|outage"
 """Part of the name of a column that only a fault log has."""
@@ -156,9 +164,10 @@ def propose_column(target: str, column: str, proposal: Proposal) -> None:
 
 def _propose_utilization(target: str, column: str, proposal: Proposal) -> None:
     numbers = proposal.numbers(column)
-    if numbers is not None and float(numbers.max() or 0.0) > 1:  # type: ignore[arg-type]
-        doubt = f"{column} is taken as a percentage: it is above 1"
-        proposal.add(target, json.dumps(f"{_sql(column)} / 100"), doubt)
+    stated = split_unit(column, PERCENT)[1]
+    if stated or (numbers is not None and float(numbers.max() or 0.0) > 1):  # type: ignore[arg-type]
+        doubts = [] if stated else [f"{column} is taken as a percentage: it is above 1"]
+        proposal.add(target, json.dumps(f"{_sql(column)} / 100"), *doubts)
     else:
         proposal.add(target, json.dumps(column))
 
@@ -324,7 +333,7 @@ _FORMS: Final = {
     **dict.fromkeys(CLOCKS, _propose_time),
     **dict.fromkeys(_DURATIONS, _propose_duration),
     **dict.fromkeys(_SIZES, _propose_size),
-    "gpu_utilization": _propose_utilization,
+    **dict.fromkeys(("gpu_utilization", "utilization"), _propose_utilization),
 }
 
 
@@ -363,6 +372,7 @@ def nested_names(name: str, /) -> dict[str, int]:
     *outer, last = name.split(".")
     if not outer:
         return {name: 0}
-    generic = last in ("count", "id", "name", "type", "value")
+    generic = last in ("count", "id", "login", "model", "name", "type", "uid", "uuid", "value")
     names = {name: 50 if generic else 0, f"{outer[-1]}_{last}": 0}
-    return names | ({outer[-1]: 1} if last in ("id", "name", "value") else {})
+    of_outer = ("id", "login", "name", "uid", "uuid", "value")
+    return names | ({outer[-1]: 1} if last in of_outer else {})

@@ -39,7 +39,7 @@ _LARGEST_PAGE: Final = 1 << 27  # DuckDB's have up to 100 MB
 
 
 def open_parquet(source: CsvFile, _timezone: str = "", /) -> Rows:
-    """Open a Parquet file; a field of a struct is a column ``outer.inner``."""
+    """Open a Parquet file; a field of a struct is a column ``outer.inner``, a list one text."""
     if source.member is not None or len(source.paths) > 1:
         raise SourceError(f"{source.where}: Parquet inside an archive is not read; unpack it first")
 
@@ -218,6 +218,7 @@ def _flat(table: pa.Table) -> pl.DataFrame:
     while structs := [name for name, dtype in frame.schema.items() if dtype == pl.Struct]:
         fields = (pl.col(name).name.prefix_fields(f"{name}.") for name in structs)
         frame = frame.with_columns(fields).unnest(structs)
+    frame = frame.with_columns(pl.col(pl.List(pl.String)).list.join(",", ignore_nulls=True))
     return within_calendar(frame.lazy()).collect()
 
 
