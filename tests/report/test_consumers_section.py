@@ -495,6 +495,29 @@ def test_no_test_is_inconclusive_beside_odds_that_are_certain() -> None:
     assert not [one for one in texts if " by GPU type is inconclusive" in one]
 
 
+@pytest.mark.parametrize("queue", ["urgent", "normal"])
+def test_a_queue_in_which_some_jobs_wait_long_is_an_alert(queue: str) -> None:
+    # one job in five of the queue urgent waits 2 h, or one in eight of all; the median is 0 s
+    at = np.arange(400)
+    urgent = at % (4 if queue == "urgent" else 3) == 0
+    waits = (at % 20 == 0) if queue == "urgent" else at % 8 < 1
+    jobs = pl.DataFrame(
+        {
+            "job_id": [f"j{row}" for row in at],
+            "queue": np.where(urgent, "urgent", "normal"),
+            "gpus": 1.0,
+            "submit_s": 3600.0 * at,
+            "start_s": 3600.0 * at + np.where(waits, 7200, 0),
+            "runtime_s": 600.0,
+            "status": "completed",
+        }
+    )
+    trace = open_store(store_frames({"jobs": jobs})).trace("frames")
+    alerts = [getattr(one, "alert", "") for one in section_consumers.build([trace]).findings]
+    words = "long waits in queue urgent: 90th percentile of the wait 2 h, of all jobs 0 s"
+    assert any(words in alert for alert in alerts) == (queue == "urgent")
+
+
 def test_a_queue_that_waits_longest_and_the_user_of_one_large_job_are_stated() -> None:
     # jobs of the queue urgent wait 2 h, others 1 min; one job of a single user has most GPU-hours
     n = 400

@@ -125,3 +125,28 @@ def test_a_host_that_becomes_slower_is_stated_with_its_first_and_last_ratio(drif
     assert "host h1 explains" in str(finding).lower()
     assert (text in finding) == bool(drift)
     assert not any("-0" in one for one in section.build([trace]).findings)
+
+
+@pytest.mark.parametrize(("steps", "where"), [([500], "1 time"), ([500, 501, 502], "3 times")])
+def test_one_long_stall_of_all_workers_is_stated(steps: list[int], where: str) -> None:
+    values = times(4)
+    values[steps] += 100  # 200 usual steps of 0.5 s
+    [stalls] = common_stalls(stored(values))
+    assert stalls["cost"] == pytest.approx(200 * len(steps) / (1000 + 200 * len(steps)), rel=0.05)
+    [text] = [one for one in section.build([stored(values)]).findings if "stalled" in one]
+    last = steps[-1]
+    assert f"all workers of job stalled together {where}, from step 500 to {last}: " in text
+    values[steps], values[:3] = values[100], 100  # as a slow start
+    assert common_stalls(stored(values)) == []
+    values[:3] = values[600] = values[100]
+    values[600] *= 3  # too short to matter
+    assert common_stalls(stored(values)) == []
+
+
+def test_a_worker_that_is_slow_in_a_part_of_the_job_is_an_alert() -> None:
+    values = times(4)
+    values[400:, 5] *= 1.4
+    [finding] = build_attributes([stored(values)]).findings
+    assert getattr(finding, "alert", "").startswith("frames: worker 5 costs ")
+    [none] = build_attributes([stored(times(4))]).findings
+    assert not getattr(none, "alert", "")

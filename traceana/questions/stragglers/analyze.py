@@ -496,6 +496,7 @@ _ALL: Final = 0.9  # fraction of the workers of a slow phase
 _STALL: Final = 2.0
 _FEWEST, _MOST = 5, 0.05
 """Ratio to a worker's median time in a stall; number of stalls, and their fraction of the steps."""
+_LEAST_COST: Final = 0.01  # fraction of a job's time of a stall that does not recur
 _REGULAR: Final = 0.05  # range of the steps between regular stalls, over their median
 
 
@@ -521,24 +522,28 @@ def common_stalls(trace: Trace, /) -> list[dict[str, Any]]:
     """Return the stalls of each job that has some, the most costly first.
 
     In a step with a stall nine tenths of the workers take more than twice their median time. There
-    are five such steps or more, and at most a twentieth of all; a slow phase has more.
+    are five such steps or more, and at most a twentieth of all; a slow phase has more. Fewer, or
+    steps in a row, count after the beginning if they take a hundredth of the job's time.
     """
     stalls = []
     for job, steps, times in _compute_times(trace):
         slow = (times > _STALL * median_present(times.T)).sum(axis=1)
         is_stall = slow >= _ALL * np.count_nonzero(~np.isnan(times), axis=1)
         places = np.flatnonzero(is_stall)
-        if not _FEWEST <= len(places) <= _MOST * len(times):
+        if not 0 < len(places) <= _MOST * len(times):
             continue
-        if np.median(np.diff(places)) <= 1:  # one phase, as at the start
-            continue
-        slowest, apart = np.nanmax(times, axis=1), np.diff(steps.to_numpy()[places])
+        at = steps.to_numpy()[places]
+        slowest, apart = np.nanmax(times, axis=1), np.diff(at) if at.size > 1 else np.zeros(1)
         usual = float(np.median(slowest[~is_stall]))
         row = {"job_id": job, "n": len(places), "n_steps": len(times), "apart": np.median(apart)}
         row["is_regular"] = bool(np.ptp(apart) <= _REGULAR * np.median(apart))
         row["ratio"] = float(np.median(slowest[places])) / usual
         row["cost"] = float((slowest[places] - usual).sum() / slowest.sum())
-        stalls.append(row)
+        recurs = len(places) >= _FEWEST and np.median(np.diff(places)) > 1
+        row["once"] = None if recurs else (at[0], at[-1])
+        is_late = _MOST * len(times) < places[0]  # later than a slow start
+        if recurs or (is_late and len(places) <= len(times) / _BINS and row["cost"] >= _LEAST_COST):
+            stalls.append(row)
     return sorted(stalls, key=lambda row: -float(row["cost"]))
 
 

@@ -344,7 +344,10 @@ def _stalls(trace: Trace) -> list[Finding]:
     unit = " s" if workers.clock(trace) == "time_s" else " steps"
     for row in trace.once(workers.common_stalls)[:_NAMED]:
         every = f"every {row['apart']:,.0f}{unit}" if row["is_regular"] else "irregularly"
-        heading = f"all workers of {row['job_id']} stalled together {row['n']:,} times, {every}"
+        if row["once"]:
+            every = _span(*row["once"], workers.clock(trace))
+        times = "times" if row["n"] > 1 else "time"
+        heading = f"all workers of {row['job_id']} stalled together {row['n']:,} {times}, {every}"
         text = (
             f"{heading}: such a step took {three_digits(row['ratio'])} times as long (median), "
             f"{share(row['cost'])} of the job's time in {row['n']:,} of {row['n_steps']:,} steps."

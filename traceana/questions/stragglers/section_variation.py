@@ -404,7 +404,9 @@ def _finding(jobs: pl.DataFrame, trace: Trace) -> Finding:
         text += f" One group of workers explains the slowdown of {table.height} of "
         text += f"{plural(number, 'job')}."
     alert = ""
-    if row["gain"] >= _COSTLY and row["attribute"] != "worker":
+    levels = trace.once(workers.stragglers).levels
+    stated = levels.filter("is_slower", job_id=job, worker_id=row["group"]).height
+    if row["gain"] >= _COSTLY and not (row["attribute"] == "worker" and stated):
         alert = f"{group} costs {share(row['gain'])} of the time of {job}"
     return Finding(text, heading=heading, alert=alert, cost_jobs=row["gain"])
 

@@ -344,7 +344,7 @@ def build_gpu_samples(traces: Sequence[Trace]) -> Content:
         for by in [by for by in _OWNERS if by in result][:1]:
             prefix = f"{trace.label}: "
             if row["n_ambiguous"]:
-                prefix += "among samples of a prefix job, "
+                prefix += "among samples of known jobs, "
             findings += _idlest(prefix, _OWNERS[by], by, result[by].drop_nulls(by).head(1))
         findings += [*_begins_idle(trace), *_unlike(trace)]
         tables = [result_table(result[""], SampledUsage, caption="Sampled use of GPUs")]

@@ -60,6 +60,12 @@ _NOTED_TIMES: Final = 2
 _SLOW_S: Final = 3600
 _TIMES: Final = 5
 """The same of an alert."""
+_LONG_WAITS: Final = (
+    ("wait_s_median", "median wait", _NOTED_S, _NOTED_TIMES),
+    ("wait_s_p90", "90th percentile of the wait", _SLOW_S, _TIMES),
+)
+"""Column, words and limits by which a queue waits long; the second where few of its jobs wait: in
+240 simulated logs whose queues are alike, at loads of 0.6 to 1, it named none."""
 _WASTING: Final = 0.2
 _WASTING_TIMES: Final = 2
 """Fraction of the hours wasted, and ratio to the others' wasted fraction, of a named user."""
@@ -516,34 +522,30 @@ def _at_equal(trace: Trace, name: str, pair: tuple[str, str]) -> tuple[str, floa
 
 def _slow_queue(consumers: Consumers) -> Finding | None:
     """State the queue, account or GPU type whose jobs wait far longer than the others."""
-    whole = consumers.whole["wait_s_median"]
     name = next(
         (column for column in ("queue", "account", "gpu_type") if column in consumers.groups), None
     )
-    if name is None or whole is None:
+    if name is None or consumers.whole["wait_s_median"] is None:
         return None
-    table = (
-        consumers.groups[name]
-        .drop_nulls([name, "wait_s_median"])
-        .filter(
+    for wait, words, least, times in _LONG_WAITS:
+        whole, table = consumers.whole[wait], consumers.groups[name].drop_nulls([name, wait])
+        table = table.filter(
             pl.col("jobs") >= max(FEWEST_WAITS, _NOTICED * consumers.whole["jobs"]),
-            pl.col("wait_s_median") >= max(_NOTED_S, _NOTED_TIMES * whole),
+            pl.col(wait) >= max(least, times * whole),
         )
-    )
-    if table.is_empty():
-        return None
-    row = table.sort("wait_s_median", descending=True).row(0, named=True)
-    text = f"median wait {duration(row['wait_s_median'])}, of all jobs {duration(whole)}"
-    of = f"{in_sentence(key_heading(name))} {row[name]}"
-    is_slow = row["wait_s_median"] >= max(_SLOW_S, _TIMES * whole)
-    return Finding(
-        f"jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).",
-        effect=row["wait_s_median"],
-        n=row["jobs"],
-        cost_jobs=row["jobs"],
-        alert=f"long waits in {of}: {text}" if is_slow else "",
-        heading=f"jobs in {of} wait longest",
-    )
+        for row in table.sort(wait, descending=True).head(1).rows(named=True):
+            text = f"{words} {duration(row[wait])}, of all jobs {duration(whole)}"
+            of = f"{in_sentence(key_heading(name))} {row[name]}"
+            is_slow = row[wait] >= max(_SLOW_S, _TIMES * whole)
+            return Finding(
+                f"jobs in {of} wait longest: {text} ({row['jobs']:,} jobs).",
+                effect=row[wait],
+                n=row["jobs"],
+                cost_jobs=row["jobs"],
+                alert=f"long waits in {of}: {text}" if is_slow else "",
+                heading=f"jobs in {of} wait longest",
+            )
+    return None
 
 
 def _arrays(counts: dict[str, int]) -> str:
