@@ -536,13 +536,14 @@ def common_stalls(trace: Trace, /) -> list[dict[str, Any]]:
         slowest, apart = np.nanmax(times, axis=1), np.diff(at) if at.size > 1 else np.zeros(1)
         usual = float(np.median(slowest[~is_stall]))
         row = {"job_id": job, "n": len(places), "n_steps": len(times), "apart": np.median(apart)}
+        row |= {"first": at[0], "last": at[-1]}
         row["is_regular"] = bool(np.ptp(apart) <= _REGULAR * np.median(apart))
         row["ratio"] = float(np.median(slowest[places])) / usual
-        row["cost"] = float((slowest[places] - usual).sum() / slowest.sum())
+        cost = row["cost"] = float((slowest[places] - usual).sum() / slowest.sum())
         recurs = len(places) >= _FEWEST and np.median(np.diff(places)) > 1
-        row["once"] = None if recurs else (at[0], at[-1])
+        row["once"] = not recurs
         is_late = _MOST * len(times) < places[0]  # later than a slow start
-        if recurs or (is_late and len(places) <= len(times) / _BINS and row["cost"] >= _LEAST_COST):
+        if recurs or (is_late and len(places) <= len(times) / _BINS and cost >= _LEAST_COST):
             stalls.append(row)
     return sorted(stalls, key=lambda row: -float(row["cost"]))
 

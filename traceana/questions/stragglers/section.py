@@ -345,7 +345,7 @@ def _stalls(trace: Trace) -> list[Finding]:
     for row in trace.once(workers.common_stalls)[:_NAMED]:
         every = f"every {row['apart']:,.0f}{unit}" if row["is_regular"] else "irregularly"
         if row["once"]:
-            every = _span(*row["once"], workers.clock(trace))
+            every = _span(row["first"], row["last"], workers.clock(trace))
         times = "times" if row["n"] > 1 else "time"
         heading = f"all workers of {row['job_id']} stalled together {row['n']:,} {times}, {every}"
         text = (
