@@ -253,3 +253,25 @@ def test_machines_of_a_rack_that_fail_together_are_an_alert(
     text = "mine: 8 machines failed together, 4 times (n00, n01, n02 and 5 others)"
     assert alerts.count(text) == is_rack
     assert any("together, " in alert for alert in alerts) == is_rack
+
+
+@pytest.mark.parametrize("rate", [6.0, 1.0])
+def test_the_rack_whose_machines_all_have_more_faults_is_an_alert(
+    tmp_path: Path, rate: float
+) -> None:
+    at, draw = np.arange(48), np.random.default_rng(3)
+    machines = pl.DataFrame({"machine_id": [f"m{n}" for n in at], "gpus": 8.0})
+    machines = machines.with_columns(rack=pl.Series([f"r{n // 6}" for n in at]))
+    counts = draw.poisson(2 * np.where(at // 6 == 1, rate, 1))
+    counts[40] += 30  # one bad machine is no bad rack
+    names = np.repeat(machines["machine_id"].to_numpy(), counts)
+    faults = pl.DataFrame({"machine_id": names, "start_s": draw.uniform(0, 90 * DAY, len(names))})
+    mapping = '[trace]\nkeep = ["rack"]\n[machines]\nmachine_id = "machine_id"\ngpus = "gpus"\n'
+    traceana.add_table(machines, trace="t", table="machines", mapping=mapping, store=tmp_path)
+    traceana.add_table(faults, trace="t", table="faults", store=tmp_path)
+    findings = section.build([traceana.open_store(tmp_path).trace("t")]).findings
+    alerts = [one.alert for one in findings if isinstance(one, Finding) and "rack" in one.alert]
+    expected = f"{counts.mean() * 6:.3g} expected"
+    assert [alert.partition("the 6 machines of ")[2] for alert in alerts] == [
+        f"rack r1 have {counts[6:12].sum()} faults, {expected}"
+    ] * (rate > 1)

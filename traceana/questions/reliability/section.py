@@ -16,6 +16,7 @@ from traceana.questions.reliability.jobs import (
     failing_together,
     failing_type,
     fault_trends,
+    faulty_groups,
     group_column,
     is_known,
     job_failures_of,
@@ -103,6 +104,7 @@ def _trace(trace: Trace) -> Content:
     findings = (
         _rate(result, count_planned(trace)),
         _offenders(result),
+        *_groups(trace, result),
         _together(trace, total),
         _of_type(trace),
         *_trends(trace, by, result.window_s),
@@ -179,6 +181,19 @@ def _offenders(result: ReliabilityResult) -> str:
             f"{listed(clustered)}"
         )
     return Finding(f"{text}.", alert=alert, machine=name, cost_jobs=excess)
+
+
+def _groups(trace: Trace, result: ReliabilityResult) -> Iterator[Finding]:
+    """State the group of machines, such as a rack, with the most faults beyond chance."""
+    found = faulty_groups(trace, result.machines).filter(pl.col("pvalue") < _ALARMING)
+    for row in found.head(1).rows(named=True):
+        heading = (
+            f"the {row['machines']:,} machines of {row['of'].replace('_', ' ')} {row['group']}"
+        )
+        heading += f" have {plural(row['n'], 'fault')}, {three_digits(row['expected'])} expected"
+        excess = row["n"] - row["expected"]
+        text = f"{heading} (adjusted {p_equals(row['pvalue'])})."
+        yield Finding(text, heading=heading, alert=heading, n=row["n"], cost_jobs=excess)
 
 
 def _together(trace: Trace, total: int) -> str:
