@@ -429,7 +429,7 @@ def test_a_type_that_few_jobs_of_a_user_leave_is_innocent_of_them(by_type: bool)
 
 @pytest.mark.parametrize("by_type", [False, True])
 def test_a_type_is_innocent_of_the_program_that_runs_on_it(by_type: bool) -> None:
-    """User u0 runs tune on p100 and eval on h100, others train; tune fails, or any job on p100."""
+    """User u0 runs run1 on p100 and run2 on h100, others train; run1 fails, or any job on p100."""
     draw, n = np.random.default_rng(8), 4000
     user = draw.integers(0, 8, n)
     p100 = draw.random(n) < np.where((user == 0) | by_type, 0.5, 0)
@@ -438,7 +438,7 @@ def test_a_type_is_innocent_of_the_program_that_runs_on_it(by_type: bool) -> Non
         {
             "job_id": [f"j{row}" for row in range(n)],
             "user": [f"u{one}" for one in user],
-            "job_name": np.where(user > 0, "train", np.where(p100, "tune", "eval")),
+            "job_name": np.where(user > 0, "train", np.where(p100, "run1", "run2")),
             "gpu_type": np.where(p100, "p100", "h100"),
             "gpus": 1.0,
             "submit_s": np.sort(draw.uniform(0, 60 * 86_400, n)),

@@ -240,13 +240,15 @@ def _within_users(
     days = pl.col("submit_s" if "submit_s" in rows.columns else "start_s") // DAY_S
     rows = rows.with_columns(pl.col("user").alias(_SAME_USER), days.alias(_DAY))
     strata, found, held = [_SAME_USER, *({"gpus"} & {*rows.columns})], None, "users and sizes"
-    if (
-        "job_name" in rows.columns and rows["job_name"].count()
-    ):  # a user has several programs, often each of one GPU type
-        rows = rows.with_columns(without_numbers(pl.col("job_name").cast(pl.String))[0])
-        enough = pl.len().over("user", "job_name") >= _FEWEST_OF_GROUP
-        rows = rows.with_columns(pl.when(enough).then("job_name").alias(_SAME_NAME))
-        strata, held = [*strata, _SAME_NAME], "users, names and sizes"
+    if "job_name" in rows.columns:
+        # a user has several programs, often each of one GPU type: rare names are not compared
+        full = pl.col("job_name").cast(pl.String)
+        rare = pl.len().over("user", full) < _FEWEST_OF_GROUP
+        name = pl.when(rare).then(without_numbers(full)[0]).otherwise(full)
+        named = rows.with_columns(name.alias(_SAME_NAME)).drop_nulls(_SAME_NAME)
+        named = named.filter(pl.len().over("user", _SAME_NAME) >= _FEWEST_OF_GROUP)
+        if named.height:
+            rows, strata, held = named, [*strata, _SAME_NAME], "users, names and sizes"
     is_dominated = rows.select(2 * pl.len().over("user").max() > pl.len()).item()
     units = (_DAY,) if is_dominated else ("user", _DAY)
     for unit in units if rows[by].n_unique() == len(pair) else ():
