@@ -166,7 +166,7 @@ def test_what_differs_in_each_row_is_no_user_and_what_is_not_found_is_stated(
     (tmp_path / "jobs.csv").write_text("id,uid,created,completed_\n" + "\n".join(lines) + "\n")
     text = traceana.propose_mapping(tmp_path / "jobs.csv")
     assert tomllib.loads(text)["trace"]["keep"] == ["uid", "completed_"]
-    assert "# unsure: no column is known as user, status, runtime_s, gpus; is one" in text
+    assert "# unsure: no column is known as user, status, runtime_s, gpus, node; is one" in text
 
 
 @pytest.mark.parametrize(

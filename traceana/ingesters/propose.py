@@ -37,7 +37,7 @@ _OF_FAULTS: Final = frozenset({"submit_s", "start_s", "end_s", "runtime_s", "end
 """Columns that a fault log may seem to have of jobs."""
 _OF_RUNS: Final = frozenset({"user", "status", "start_s", "end_s", "runtime_s"})
 """Columns of which a table of machines or of samples has none."""
-_WANTED: Final = ("user", "status", "submit_s", "runtime_s", "gpus")
+_WANTED: Final = ("user", "status", "submit_s", "runtime_s", "gpus", "node")
 _EVENTS: Final = {"fault_start", "fault_end"}
 _FEW: Final = 20
 _MOST_STATUSES: Final = 12
@@ -104,7 +104,7 @@ def propose_mapping(path: str | PathLike[str], /, *, reader: str | None = None) 
         *(_NO_CAPACITY if table == "faults" else ()),
     ]
     if keep:
-        head += _note_missing(table, proposal)
+        head += _note_missing(table, keep, proposal)
         head.append(_keep_line(keep))
     tail = [f"# not kept: {', '.join(map(json.dumps, unused))}"] if unused else []
     numbers = [name for name in keep.values() if proposal.numbers(name) is not None]
@@ -155,8 +155,9 @@ def _zone(matched: dict[str, str], source: Source, proposal: Proposal) -> list[s
     return []
 
 
-def _note_missing(table: str, proposal: Proposal) -> list[str]:
-    stated = {line.partition(" =")[0] for line in proposal.lines}
+def _note_missing(table: str, keep: dict[str, str], proposal: Proposal) -> list[str]:
+    stated = {*keep, *(line.partition(" =")[0] for line in proposal.lines)}
+    stated |= {"node"} if {"host", "NodeList"} & stated else set()
     stated |= {"runtime_s"} if {"start_s", "end_s"} <= stated else set()
     missing = ", ".join(name for name in _WANTED if table == "jobs" and name not in stated)
     return [f"# unsure: no column is known as {missing}; is one of these?"] if missing else []
